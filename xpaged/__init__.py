@@ -1,0 +1,1 @@
+"""A compiler for attention over a paged KV cache on AMD GPUs."""
