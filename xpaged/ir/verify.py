@@ -1,0 +1,81 @@
+"""Verification of a module, with the operation and its place in the message."""
+
+from collections.abc import Iterable
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.traits import IsolatedFromAbove
+from xdsl.utils.exceptions import VerifyException
+
+from xpaged.errors import XpagedError
+from xpaged.ir.locations import describe
+
+
+def verify(module: Operation) -> None:
+    """
+    Check `module` and everything inside it: each operation's own verifier, block structure, and that every operand is
+    defined before it is used. Raises XpagedError that names the first operation that fails, inner ones first.
+    """
+    _verify_op(module, set())
+
+
+def _verify_op(op: Operation, visible: set[SSAValue]) -> None:
+    for index, operand in enumerate(op.operands):
+        if operand not in visible:
+            raise XpagedError(
+                f"operand {index} of '{op.name}' is used before it is defined, or is defined in another region",
+                at=op,
+                found=_value_text(operand),
+                fix="move the definition above its use",
+            )
+    inner = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else visible
+    for region in op.regions:
+        _verify_region(region, inner)
+    try:
+        for region in op.regions:
+            for block in region.blocks:
+                _verify_block(block)
+        op.verify(verify_nested_ops=False)
+    except (VerifyException, ValueError) as err:
+        raise XpagedError(_message(op, err), at=op) from err
+
+
+def _verify_region(region: Region, visible: set[SSAValue]) -> None:
+    """Walk the blocks in order; `visible` is what may be used, and is left as it was found."""
+    added: list[SSAValue] = []
+
+    def define(values: Iterable[SSAValue]) -> None:
+        for value in values:
+            visible.add(value)
+            added.append(value)
+
+    blocks = list(region.blocks)
+    if len(blocks) > 1:  # several blocks: xpaged's levels use none, so their order is not judged here
+        for block in blocks:
+            define(block.args)
+            for op in block.ops:
+                define(op.results)
+    for block in blocks:
+        define(block.args)
+        for op in block.ops:
+            _verify_op(op, visible)
+            define(op.results)
+    visible.difference_update(added)
+
+
+def _verify_block(block: Block) -> None:
+    """The check of an empty block, which xDSL makes on the block and not on an operation."""
+    if block.first_op is None:
+        block.verify()
+
+
+def _message(op: Operation, err: Exception) -> str:
+    text = str(err.args[0] if err.args else err).strip()
+    for prefix in ("Operation does not verify: ",):
+        text = text.removeprefix(prefix)
+    return text if f"'{op.name}'" in text or op.name in text else f"'{op.name}': {text}"
+
+
+def _value_text(value: SSAValue) -> str:
+    where = describe(value)
+    name = f"%{value.name_hint}" if value.name_hint else "a value"
+    return f"{name} : {value.type}" + (f", defined at {where}" if where else "")
