@@ -24,6 +24,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xpaged.context import context
 from xpaged.errors import XpagedError, did_you_mean
+from xpaged.ir.dense import DenseLiteralParser
 from xpaged.ir.locations import Source, set_source
 from xpaged.ir.verify import verify
 
@@ -39,7 +40,7 @@ class Hint(ParseError):
         self.fix = fix
 
 
-class LocatedParser(Parser):
+class LocatedParser(DenseLiteralParser, Parser):
     """
     xDSL's parser that stamps `file:line:col` on every operation and block argument whose text says no location,
     accepts location aliases that are defined after their use, and points its errors at the name that is wrong.
