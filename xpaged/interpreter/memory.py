@@ -1,0 +1,409 @@
+"""The simulated 64-bit address space: every pointer of an interpreted program is an address in it.
+
+Bytes live in one arena. A *segment* is a range of addresses that the arena mirrors byte for byte, so that an access
+whose addresses lie in one segment (a buffer, all pages of one table, the LDS of all workgroups) is translated by one
+subtraction and read by one gather. Inside a segment each byte is mapped or not: pages are separated by unmapped bytes,
+and a page that the caller left unmapped stays so. Each byte also knows whether it was ever written.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpaged.errors import XpagedError
+
+Array = npt.NDArray[Any]
+Addresses = npt.NDArray[np.uint64]
+
+MAPPED = 1
+WRITTEN = 2
+_GUARD = 64
+"""Unmapped bytes on both sides of every allocation that shares a segment with others."""
+_FIRST_BASE = 0x7E00_0000_0000
+_SEGMENT_SPACING = 1 << 21
+_MOVERS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype(np.complex128),
+}
+"""Types that move that many bytes at once, bits untouched."""
+_SHIFTS = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}
+_WRITTEN_STATE: dict[int, Array] = {
+    step: np.full(step, MAPPED | WRITTEN, np.uint8).view(mover) for step, mover in _MOVERS.items()
+}
+
+
+class MemoryFault(XpagedError):
+    """An access outside mapped memory, or a misaligned one. `address` is the first offending one."""
+
+    def __init__(self, what: str, address: int, *, at: Any = None, fix: str | None = None) -> None:
+        super().__init__(what, at=at, fix=fix)
+        self.address = address
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """`bytes` bytes from address `base`; `dtype` is what the allocation was made to hold."""
+
+    base: int
+    bytes: int
+    name: str
+    dtype: np.dtype[Any] | None = None
+
+    @property
+    def end(self) -> int:
+        """One past the last address."""
+        return self.base + self.bytes
+
+    def __str__(self) -> str:
+        of = f" of {self.dtype}" if self.dtype is not None else ""
+        return f"{self.name or 'allocation'}{of} [{self.base:#x}, {self.end:#x})"
+
+
+@dataclass(frozen=True, order=True)
+class _Segment:
+    base: int
+    end: int
+    start: int  # of the segment in the arena
+    solid: bool  # every byte is mapped, so that the range check is the whole check
+    first: int  # its allocations, as a range of Memory.allocations
+    last: int
+
+
+class Memory:
+    """A simulated address space.
+
+    `load` and `store` take arrays of addresses and check each of them; both are a handful of NumPy calls whatever the
+    number of lanes.
+    """
+
+    def __init__(self, capacity: int = 1 << 16) -> None:
+        self._arena = np.zeros(capacity, np.uint8)
+        self._state = np.zeros(capacity, np.uint8)
+        self._views: dict[np.dtype[Any], Array] = {}
+        self._used = 0
+        self._next_base = _FIRST_BASE
+        self._segments: list[_Segment] = []  # by base
+        self._bases: list[int] = []  # theirs
+        self._segments_by_age: list[_Segment] = []
+        self.allocations: list[Allocation] = []
+
+    # Allocation
+
+    def allocate(
+        self,
+        bytes: int,
+        *,
+        align: int = 256,
+        base: int | None = None,
+        name: str = "",
+        dtype: np.dtype[Any] | None = None,
+    ) -> Allocation:
+        """Maps `bytes` bytes at `base`, or where there is room, at a multiple of `align`.
+
+        Raises XpagedError when `base` is not a multiple of `align` or the range overlaps another allocation's.
+        """
+        if base is None:
+            base = -(-self._next_base // align) * align
+        elif base % align:
+            raise XpagedError(f"cannot place {name!r}", found=f"base {base:#x}", expected=f"a multiple of {align}")
+        start = self._add_segment(base, bytes, (Allocation(base, bytes, name, dtype),), solid=True)
+        self._state[start : start + bytes] = MAPPED
+        return self.allocations[-1]
+
+    def allocate_many(
+        self,
+        count: int,
+        bytes: int,
+        *,
+        align: int = 16,
+        base: int | None = None,
+        order: Sequence[int] | npt.NDArray[np.integer] | None = None,
+        mapped: npt.NDArray[np.bool_] | None = None,
+        name: str = "",
+        dtype: np.dtype[Any] | None = None,
+    ) -> Addresses:
+        """Maps `count` allocations of `bytes` bytes each and returns their addresses, `uint64[count]`.
+
+        Allocation `i` is the `order[i]`-th in address order (`i`-th without `order`). They are aligned to `align` and
+        to no more, unmapped bytes lie between them, and those with `mapped[i]` false are reserved but unmapped: an
+        access there is a fault that names them.
+        """
+        stride = -(-(bytes + _GUARD) // align) * align
+        if (stride // align) % 2 == 0 and bytes:
+            stride += align  # consecutive ones then differ in alignment: nobody can rely on more than `align`
+        size = stride * max(count, 1) + _GUARD
+        lead = -(-_GUARD // align) * align
+        if base is None:
+            base = -(-self._next_base // align) * align + lead
+        elif base % align:
+            raise XpagedError(f"cannot place {name!r}", found=f"base {base:#x}", expected=f"a multiple of {align}")
+        slots = np.arange(count) if order is None else np.asarray(order, np.int64)
+        places = base + slots.astype(np.uint64) * np.uint64(stride)
+        named = tuple(Allocation(int(a), bytes, f"{name}[{i}]", dtype) for i, a in enumerate(places.tolist()))
+        start = self._add_segment(base - lead, lead + size, named, solid=False)
+        state = self._state[start + lead : start + lead + stride * count].reshape(count, stride)
+        if mapped is None:
+            state[:, :bytes] = MAPPED
+        else:
+            state[slots[np.asarray(mapped, np.bool_)], :bytes] = MAPPED
+        return places
+
+    def mark(self) -> int:
+        """A point to come back to with `release`."""
+        return len(self._segments_by_age)
+
+    def release(self, mark: int) -> None:
+        """Takes back everything allocated since `mark`."""
+        while len(self._segments_by_age) > mark:
+            segment = self._segments_by_age.pop()
+            self._segments.remove(segment)
+            self._bases.remove(segment.base)
+            self._state[segment.start : self._used] = 0
+            self._used = segment.start
+            del self.allocations[segment.first :]
+
+    def _add_segment(self, base: int, bytes: int, named: tuple[Allocation, ...], *, solid: bool) -> int:
+        end = base + bytes
+        if base < 0 or end > 1 << 64:
+            raise XpagedError("an allocation lies outside the 64-bit address space", found=f"[{base:#x}, {end:#x})")
+        # The lowest address bits are kept in the arena so that aligned accesses are aligned there, too.
+        start = -(-self._used // 16) * 16 + base % 16
+        self._reserve(start + bytes)
+        first = len(self.allocations)
+        segment = _Segment(base, end, start, solid, first, first + len(named))
+        at = bisect_right(self._bases, base)
+        for other in self._segments[max(at - 1, 0) : at + 1]:
+            if other.base < end and base < other.end:
+                raise XpagedError(
+                    f"{named[0].name!r} would overlap {self.allocations[other.first].name!r}",
+                    found=f"[{base:#x}, {end:#x}) and [{other.base:#x}, {other.end:#x})",
+                )
+        insort(self._segments, segment)
+        insort(self._bases, base)
+        self._segments_by_age.append(segment)
+        self.allocations.extend(named)
+        self._arena[start : start + bytes] = 0
+        self._used = start + bytes
+        self._next_base = max(self._next_base, end) + _SEGMENT_SPACING
+        return start
+
+    def _reserve(self, bytes: int) -> None:
+        if bytes <= len(self._arena):
+            return
+        capacity = max(bytes, 2 * len(self._arena))
+        capacity = -(-capacity // 16) * 16
+        for name in ("_arena", "_state"):
+            grown = np.zeros(capacity, np.uint8)
+            old: Array = getattr(self, name)
+            grown[: self._used] = old[: self._used]
+            setattr(self, name, grown)
+        self._views.clear()
+
+    # Whole arrays, for setting up inputs and reading results
+
+    def write_array(self, base: int, values: Array) -> None:
+        """Writes `values` in row-major order from address `base`."""
+        flat = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
+        start = self._whole(base, len(flat), "write")
+        self._arena[start : start + len(flat)] = flat
+        self._state[start : start + len(flat)] |= WRITTEN
+
+    def read_array(self, base: int, dtype: np.dtype[Any], count: int) -> Array:
+        """A copy of `count` elements from address `base`."""
+        start = self._whole(base, count * dtype.itemsize, "read")
+        return self._arena[start : start + count * dtype.itemsize].copy().view(dtype)
+
+    def written(self, base: int, bytes: int) -> npt.NDArray[np.bool_]:
+        """For each of `bytes` bytes from `base`, whether the program (or `write_array`) ever wrote it."""
+        start = self._whole(base, bytes, "read")
+        return (self._state[start : start + bytes] & WRITTEN) != 0
+
+    def forget_writes(self, base: int, bytes: int) -> None:
+        """Makes `bytes` bytes from `base` count as never written; their contents stay."""
+        start = self._whole(base, bytes, "read")
+        self._state[start : start + bytes] &= MAPPED
+
+    def _whole(self, base: int, bytes: int, verb: str) -> int:
+        segment = self._segment_of(base)
+        if segment is None or base + bytes > segment.end:
+            raise self._fault(verb, base, bytes)
+        start = base - segment.base + segment.start
+        if not segment.solid and not (self._state[start : start + bytes] & MAPPED).all():
+            raise self._fault(verb, base, bytes)
+        return start
+
+    # Access by lanes
+
+    def load(
+        self,
+        addresses: Array,
+        dtype: np.dtype[Any],
+        count: int = 1,
+        mask: Array | None = None,
+        align: int | None = None,
+    ) -> Array:
+        """The elements at `addresses` (int64 or uint64, any shape): shape `addresses.shape`, and with `count` > 1
+        `(*addresses.shape, count)`: that many consecutive elements from each address.
+
+        Elements with `mask` false are not accessed and are 0. Addresses must be multiples of `align` (the element
+        size by default). Raises MemoryFault for a misaligned address or one outside mapped memory.
+        """
+        if mask is not None:
+            if addresses.shape != mask.shape:
+                addresses, mask = np.broadcast_arrays(addresses, mask)
+            first = int(mask.argmax()) if mask.size else 0
+            if not mask.size or not mask.flat[first]:
+                return np.zeros(addresses.shape if count == 1 else (*addresses.shape, count), dtype)
+            addresses = np.where(mask, addresses, addresses.flat[first])
+        elif not addresses.size:
+            return np.zeros(addresses.shape if count == 1 else (*addresses.shape, count), dtype)
+        width = dtype.itemsize * count
+        offsets = self._translate(addresses, width, dtype.itemsize if align is None else align, "read")
+        result = self._gather(offsets, dtype, count, width)
+        if mask is not None:
+            result[~mask] = 0
+        return result
+
+    def store(
+        self, addresses: Array, values: Array, count: int = 1, mask: Array | None = None, align: int | None = None
+    ) -> None:
+        """Writes `values` of shape `addresses.shape`, or `(*addresses.shape, count)` with `count` > 1.
+
+        `values` and `addresses` broadcast against each other; where two elements have one address, the later wins.
+        Elements with `mask` false are left alone. Raises MemoryFault as `load` does.
+        """
+        lanes = values.shape if count == 1 else values.shape[:-1]
+        shape = np.broadcast_shapes(addresses.shape, lanes, () if mask is None else mask.shape)
+        if addresses.shape != shape:
+            addresses = np.broadcast_to(addresses, shape)
+        full = shape if count == 1 else (*shape, count)
+        if values.shape != full:
+            values = np.broadcast_to(values, full)
+        if mask is not None:
+            if mask.shape != shape:
+                mask = np.broadcast_to(mask, shape)
+            addresses, values = addresses[mask], values[mask]
+        if not addresses.size:
+            return
+        dtype = values.dtype
+        width = dtype.itemsize * count
+        offsets = self._translate(addresses, width, dtype.itemsize if align is None else align, "write")
+        step = self._step(offsets, dtype, width)
+        moved = np.ascontiguousarray(values).view(np.uint8).reshape(*offsets.shape, width)
+        index = offsets >> _SHIFTS[step]
+        if step == width:
+            self._view(_MOVERS[step])[index] = moved.view(_MOVERS[step])[..., 0]
+        else:
+            index = index[..., None] + np.arange(width // step)
+            self._view(_MOVERS[step])[index] = moved.view(_MOVERS[step])
+        self._state.view(_MOVERS[step])[index] = _WRITTEN_STATE[step]
+
+    def _gather(self, offsets: Array, dtype: np.dtype[Any], count: int, width: int) -> Array:
+        step = self._step(offsets, dtype, width)
+        index = offsets >> _SHIFTS[step]
+        if width > step:
+            index = index[..., None] + np.arange(width // step)
+        raw = self._view(_MOVERS[step] if step > dtype.itemsize else dtype).take(index)
+        if count == 1:
+            return raw
+        return raw.view(dtype).reshape(*offsets.shape, count)
+
+    @staticmethod
+    def _step(offsets: Array, dtype: np.dtype[Any], width: int) -> int:
+        """The widest power of two of bytes that divides `width` and every offset."""
+        step = width & -width
+        if step > 16:
+            step = 16
+        if step > dtype.itemsize:
+            ored = int(np.bitwise_or.reduce(offsets, axis=None)) | step
+            step = max(ored & -ored, dtype.itemsize)
+        return step
+
+    def _view(self, dtype: np.dtype[Any]) -> Array:
+        view = self._views.get(dtype)
+        if view is None:
+            view = self._views[dtype] = self._arena.view(dtype)
+        return view
+
+    def _translate(self, addresses: Array, width: int, align: int, verb: str) -> Array:
+        """Offsets in the arena (int64), or a MemoryFault."""
+        addresses = addresses.view(np.uint64)
+        segment = self._segment_of(int(addresses.flat[0]))
+        if segment is not None:
+            offsets = addresses - np.uint64(segment.base)  # lower addresses wrap round to huge ones
+            if int(offsets.max()) + width <= segment.end - segment.base:
+                offsets = offsets.view(np.int64)
+                offsets += segment.start
+                solid = segment.solid
+            else:
+                offsets, solid = self._translate_scattered(addresses, width, verb), False
+        else:
+            offsets, solid = self._translate_scattered(addresses, width, verb), False
+        if align > 1 and int(np.bitwise_or.reduce(offsets, axis=None)) & (align - 1):
+            wrong = addresses[(offsets & (align - 1)) != 0].flat[0]
+            raise MemoryFault(
+                f"misaligned {verb}: address {int(wrong):#x} is not a multiple of {align} ({self.locate(int(wrong))})",
+                int(wrong),
+            )
+        if not solid:
+            self._check_mapped(offsets, addresses, width, verb)
+        return offsets
+
+    def _translate_scattered(self, addresses: Array, width: int, verb: str) -> Array:
+        if not self._segments:
+            raise self._fault(verb, int(addresses.flat[0]), width)
+        bases = np.array(self._bases, np.uint64)
+        ends = np.array([s.end - 1 for s in self._segments], np.uint64)
+        starts = np.array([s.start for s in self._segments], np.uint64)
+        which = np.searchsorted(bases, addresses, side="right") - 1
+        last = addresses + np.uint64(width - 1)
+        bad = (which < 0) | (last > ends[which]) | (last < addresses)
+        if bad.any():
+            raise self._fault(verb, int(addresses[bad].flat[0]), width)
+        return (addresses - bases[which] + starts[which]).view(np.int64)
+
+    def _check_mapped(self, offsets: Array, addresses: Array, width: int, verb: str) -> None:
+        ends = [0] if width == 1 else [0, width - 1]
+        if width > _GUARD:
+            ends = [*range(0, width - 1, _GUARD), width - 1]
+        for at in ends:
+            state = self._state.take(offsets + at if at else offsets)
+            if not (state & MAPPED).all():
+                bad = (state & MAPPED) == 0
+                raise self._fault(verb, int(addresses[bad].flat[0]), width)
+
+    def _segment_of(self, address: int) -> _Segment | None:
+        at = bisect_right(self._bases, address) - 1
+        if at < 0:
+            return None
+        segment = self._segments[at]
+        return segment if address < segment.end else None
+
+    # Diagnostics
+
+    def locate(self, address: int) -> str:
+        """Where `address` lies with respect to the nearest allocation, in words."""
+        if not self.allocations:
+            return "nothing is allocated"
+        nearest = min(self.allocations, key=lambda a: max(a.base - address, address - a.end + 1, 0))
+        if nearest.base <= address < nearest.end:
+            return f"{address - nearest.base} bytes into {nearest}"
+        if address >= nearest.end:
+            return f"{address - nearest.end} bytes past the end of {nearest}"
+        return f"{nearest.base - address} bytes before {nearest}"
+
+    def _fault(self, verb: str, address: int, width: int) -> MemoryFault:
+        where = self.locate(address)
+        inside = next((a for a in self.allocations if a.base <= address < a.end), None)
+        if inside is not None and address + width <= inside.end:
+            what = f"{verb} of {width} bytes at {address:#x} in unmapped memory: {where}"
+        else:
+            what = f"{verb} of {width} bytes at {address:#x} outside every allocation: {where}"
+        return MemoryFault(what, address)
