@@ -34,6 +34,8 @@ class XpagedError(Exception):
         self.found = None if found is None else str(found)
         self.expected = None if expected is None else str(expected)
         self.fix = fix
+        self.during: str | None = None
+        """The pass that refused, set by the pass itself."""
         if at is not None:
             self.locate(at)
 
@@ -62,7 +64,8 @@ class XpagedError(Exception):
         lines += _snippet(text, self.where) if text is not None else []
         if self.op and len(lines) == 1:
             lines.append(f"  in: {self.op}")
-        for title, value in (("found", self.found), ("expected", self.expected), ("fix", self.fix)):
+        parts = (("found", self.found), ("expected", self.expected), ("fix", self.fix), ("pass", self.during))
+        for title, value in parts:
             if value is not None:
                 lines.append(f"  {title}: {value}")
         return "\n".join(lines)

@@ -73,10 +73,11 @@ def describe(at: Operation | SSAValue | Attribute) -> str:
             return ""
 
 
-def copy_location(src: Operation, dst: Operation) -> None:
-    """Give `dst`, and the operations inside it, the location of `src` where they have none of their own."""
-    if isinstance(src.location, UnknownLoc):
+def copy_location(src: Operation | LocationAttr, dst: Operation) -> None:
+    """Give `dst`, and the operations inside it, the location `src` (or that of `src`) where they have none."""
+    location = src.location if isinstance(src, Operation) else src
+    if isinstance(location, UnknownLoc):
         return
     for op in dst.walk():
         if isinstance(op.location, UnknownLoc):
-            op.location = src.location
+            op.location = location

@@ -68,7 +68,7 @@ class LocatedParser(DenseLiteralParser, Parser):
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """Parse the whole text; an operand that is never defined is reported where it is first used."""
-        if self._current_token.kind == MLIRTokenKind.EOF:
+        if self._at_end():
             self.raise_error("the text holds no operation")
         try:
             module = super().parse_module(allow_implicit_module)
@@ -76,13 +76,15 @@ class LocatedParser(DenseLiteralParser, Parser):
                 module.location = self.location_at(0)
             return module
         except ParseError:
-            at_end = self._current_token.kind == MLIRTokenKind.EOF and not self._op_positions
-            if not at_end or not self.forward_ssa_references:
+            if self._op_positions or not self._at_end() or not self.forward_ssa_references:
                 raise
             name = next(iter(self.forward_ssa_references))
             span, names = self._first_uses[name]
             fix = did_you_mean(f"%{name}", [f"%{other}" for other in names])
             raise Hint(span, f"value %{name} is used but never defined", fix) from None
+
+    def _at_end(self) -> bool:
+        return self._current_token.kind == MLIRTokenKind.EOF
 
     def parse_operation(self) -> Operation:
         """Parse one operation and give it the location of its name."""

@@ -1,0 +1,58 @@
+"""The order of the passes: for each level, those that leave it for the next one."""
+
+from typing import TYPE_CHECKING
+
+from xpaged.ir.levels import MODULE_LEVELS, Level
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+PATH: dict[Level, tuple[str, ...]] = {
+    Level.MIGRAPHX: ("migraphx-to-tosa",),
+    Level.TOSA: ("tosa-to-rock-deref", "tosa-to-rock", "detect-flash-decoding"),
+    Level.ROCK: ("bufferize",),
+    Level.ROCK_MEMREF: (
+        "sort-dimensions-memory-layout",
+        "detect-flash-decoding",
+        "affix-tuning-params",
+        "gemm-to-gridwise",
+    ),
+    Level.GRIDWISE: ("gridwise-to-tile", "place-barriers"),
+    Level.TILE: ("tile-to-device",),
+    Level.DEVICE: (),
+}
+
+
+def passes_between(src: Level, dst: Level) -> list[str]:
+    """The names of the passes that take a module from level `src` to level `dst`, in order."""
+    return [name for level in MODULE_LEVELS if src <= level < dst for name in PATH[level]]
+
+
+def lower(module: "ModuleOp", to: Level, arch: object = None) -> "ModuleOp":
+    """
+    Lower `module` in place from the level that it stands at to level `to`, and return it.
+
+    `arch` (a name or an Arch) replaces the architecture that the module names. Raises XpagedError when the module
+    stands below `to` already, or when a pass refuses it.
+    """
+    from xpaged.errors import XpagedError
+    from xpaged.ir.levels import level_of
+    from xpaged.pipeline import Pipeline
+
+    here = level_of(module)
+    if here > to:
+        raise XpagedError(f"the module stands at level {here.value}, which is past {to.value}", at=module)
+    if arch is not None:
+        set_arch(module, getattr(arch, "name", arch))
+    Pipeline(",".join(passes_between(here, to))).apply(module)
+    return module
+
+
+def set_arch(module: "ModuleOp", arch: object) -> None:
+    """Write the architecture on every kernel of a module, where the passes look for it."""
+    from xdsl.dialects.builtin import StringAttr
+    from xdsl.dialects.func import FuncOp
+
+    for op in module.walk():
+        if isinstance(op, FuncOp):
+            op.attributes["arch"] = StringAttr(str(arch))
