@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -132,37 +133,45 @@ LEAVES = st.one_of(
     st.integers(-20, 20).map(IndexExpr.const),
 )
 DIVISORS = st.sampled_from([1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 30])
-Pair = tuple[IndexExpr, Any]
+Plain = Callable[[dict[str, int]], int]
+Pair = tuple[IndexExpr, Plain]
 """An expression, and the same computation done on plain integers: a function of the variables."""
 
 
 def _leaf(e: IndexExpr) -> Pair:
-    return e, lambda env: e.evaluate(env)
+    return e, e.evaluate
 
 
 def _combine(children: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
+    def unary(apply: Callable[[Any], Any], p: Pair) -> Pair:
+        e, plain = p
+
+        def computed(env: dict[str, int]) -> int:
+            return apply(plain(env))
+
+        return apply(e), computed
+
     def scaled(p: Pair, c: int) -> Pair:
-        return p[0] * c, lambda env: p[1](env) * c
-
-    def added(p: Pair, q: Pair) -> Pair:
-        return p[0] + q[0], lambda env: p[1](env) + q[1](env)
-
-    def subtracted(p: Pair, q: Pair) -> Pair:
-        return p[0] - q[0], lambda env: p[1](env) - q[1](env)
+        return unary(lambda x: x * c, p)
 
     def divided(p: Pair, n: int) -> Pair:
-        return p[0] // n, lambda env: p[1](env) // n
+        return unary(lambda x: x // n, p)
 
     def remainder(p: Pair, n: int) -> Pair:
-        return p[0] % n, lambda env: p[1](env) % n
+        return unary(lambda x: x % n, p)
+
+    def added(p: Pair, q: Pair, sign: int) -> Pair:
+        def computed(env: dict[str, int]) -> int:
+            return p[1](env) + sign * q[1](env)
+
+        return (p[0] + q[0] if sign > 0 else p[0] - q[0]), computed
 
     def rejoined(p: Pair, n: int) -> Pair:
         return p[0] // n * n + p[0] % n, p[1]
 
     return st.one_of(
         st.builds(scaled, children, st.sampled_from([-3, -1, 2, 4, 6, 8, 12, 16, 40])),
-        st.builds(added, children, children),
-        st.builds(subtracted, children, children),
+        st.builds(added, children, children, st.sampled_from([1, -1])),
         st.builds(divided, children, DIVISORS),
         st.builds(remainder, children, DIVISORS),
         st.builds(rejoined, children, DIVISORS),

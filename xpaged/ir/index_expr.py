@@ -343,7 +343,7 @@ def _linear(parts: Iterable[tuple[int, IndexExpr]], const: int = 0) -> IndexExpr
 
 
 def _join(e: IndexExpr) -> IndexExpr:
-    """Undo a division: `c*(x % n) + c*n*(x // n)` is `c*x`, and with `(x // n) % m` for the quotient `c*(x % (n*m))`."""
+    """Undo divisions: `c*(x % n) + c*n*(x // n)` is `c*x`, and `c*(x % n) + c*n*(x // n % m)` is `c*(x % (n*m))`."""
     by_coefficient: dict[int, list[Term]] = {}
     for term, c in e.terms:
         if isinstance(term, _Division):
