@@ -1,7 +1,7 @@
 """A sequence of passes, run with verification, and the trace of what each of them did."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,10 +19,13 @@ from xpaged.ir.printing import print_module
 from xpaged.ir.verify import verify
 from xpaged.passes import get_all_passes
 
+PassTable = dict[str, Callable[[], type[ModulePass]]]
 
-def parse_passes(text: str) -> list[ModulePass]:
+
+def parse_passes(text: str, available: PassTable | None = None) -> list[ModulePass]:
     """
-    The passes of a text such as `bufferize,gemm-to-gridwise{option=1}`: xpaged's, and xDSL's own by their names.
+    The passes of a text such as `bufferize,gemm-to-gridwise{option=1}`, out of `available` (by default xpaged's and
+    xDSL's).
 
     Raises XpagedError for a malformed text, an unknown pass or a wrong option.
     """
@@ -36,20 +39,21 @@ def parse_passes(text: str) -> list[ModulePass]:
             expected="pass,pass{option=value option=value}",
             fix=message.strip().splitlines()[-1].strip() if isinstance(err, ArgSpecParseError) else None,
         ) from None
-    return [_find(spec) for spec in specs]
+    return [_find(spec, available) for spec in specs]
 
 
-def _find(spec: ArgSpec) -> ModulePass:
+def _find(spec: ArgSpec, available: PassTable | None) -> ModulePass:
     own = get_all_passes()
-    factory = own.get(spec.name)
-    if factory is None:
+    table = available or own
+    factory = table.get(spec.name)
+    if factory is None and available is None:
         from xdsl.transforms import get_all_passes as get_stock_passes
 
-        stock = get_stock_passes()
-        factory = stock.get(spec.name)
-        if factory is None:
-            fix = did_you_mean(spec.name, [*own, *stock]) or f"the passes of xpaged are {', '.join(own)}"
-            raise XpagedError(f"unknown pass '{spec.name}'", fix=fix)
+        table = {**get_stock_passes(), **own}
+        factory = table.get(spec.name)
+    if factory is None:
+        fix = did_you_mean(spec.name, table) or f"the passes of xpaged are {', '.join(own)}"
+        raise XpagedError(f"unknown pass '{spec.name}'", fix=fix)
     pass_type = factory()
     try:
         return pass_type.from_spec(spec)
@@ -143,7 +147,7 @@ class Pipeline:
         """Run the passes on `module` in place. Raises XpagedError when one refuses."""
         ctx = context()
         for each in self.passes:
-            _apply(each, ctx, module)
+            apply_pass(each, ctx, module)
 
     def run(self, module: ModuleOp, trace: bool = True) -> Trace:
         """
@@ -157,7 +161,7 @@ class Pipeline:
         before = _copy(module) if trace else None
         for each in self.passes:
             start = time.perf_counter()
-            _apply(each, ctx, module)
+            apply_pass(each, ctx, module)
             seconds = time.perf_counter() - start
             after = _copy(module) if trace else None
             stages.append(Stage(each.name, dict(each.spec().parameters), seconds, before, after))
@@ -171,8 +175,12 @@ def _copy(module: ModuleOp) -> ModuleOp:
     return copy
 
 
-def _apply(each: ModulePass, ctx: Context, module: ModuleOp) -> None:
-    """Run one pass in place; xDSL's own passes check nothing, so their result is verified here."""
+def apply_pass(each: ModulePass, ctx: Context, module: ModuleOp) -> None:
+    """
+    Run one pass in place and verify the result (xDSL's own passes leave that to the caller).
+
+    Raises XpagedError that names the pass when it refuses, or when a pass of xDSL fails.
+    """
     if isinstance(each, LevelPass):
         each.apply(ctx, module)
         return

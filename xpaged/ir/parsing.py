@@ -173,11 +173,16 @@ def parse(text: str, filename: str = "<input>") -> ModuleOp:
 
     Raises XpagedError with the place, the source line and a caret for anything that is wrong with the text.
     """
+    return parse_in(context(), text, filename)
+
+
+def parse_in(ctx: Context, text: str, filename: str, *, implicit_module: bool = True) -> ModuleOp:
+    """As `parse`, in a context of the caller; without `implicit_module` the text must be one `builtin.module`."""
     source = Source(filename, text)
     parser: LocatedParser | None = None
     try:
-        parser = LocatedParser(context(), text, filename)
-        module = parser.parse_module()
+        parser = LocatedParser(ctx, text, filename)
+        module = parser.parse_module(implicit_module)
         set_source(module, source)
         verify(module)
     except XpagedError as err:
