@@ -2,8 +2,9 @@
 
 import re
 from io import StringIO
+from typing import cast
 
-from xdsl.dialects.builtin import AffineMapAttr, Builtin
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, Builtin, IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -96,8 +97,18 @@ class ModulePrinter(Printer):
     def _print_in_full(self, attribute: Attribute) -> None:
         if isinstance(attribute, AffineMapAttr):
             self.print_string(f"affine_map<{affine_map_text(attribute.data)}>")
+        elif isinstance(attribute, ArrayAttr):
+            with self.in_square_brackets():
+                self.print_list(cast("ArrayAttr[Attribute]", attribute), self._print_element)
         else:
             super().print_attribute(attribute)
+
+    def _print_element(self, element: Attribute) -> None:
+        """An element of an array: as in MLIR, an i64 says no type."""
+        if isinstance(element, IntegerAttr) and element.type == i64:
+            self.print_int(element.value.data)
+        else:
+            self.print_attribute(element)
 
     def _alias(self, attribute: Attribute) -> str:
         """The alias of an attribute; its definition (after those that it uses itself) is kept on first use."""
