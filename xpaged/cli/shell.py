@@ -4,11 +4,11 @@ import json
 import os
 import sys
 import traceback
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from xpaged.errors import XpagedError
+from xpaged.errors import XpagedError, did_you_mean
 
 DONE = 0
 REFUSED = 1  # the input was refused, or a check failed
@@ -18,6 +18,28 @@ USAGE = 2
 def command_parser(name: str, description: str) -> ArgumentParser:
     """An argument parser for `xpaged <name>`: no abbreviations, usage errors end with status 2."""
     return ArgumentParser(prog=f"xpaged {name}", description=description, allow_abbrev=False)
+
+
+def one_of(*names: str) -> Callable[[str], str]:
+    """An argparse type that takes one of `names`; anything else is a usage error with a hint."""
+
+    def check(text: str) -> str:
+        if text not in names:
+            hint = did_you_mean(text, names)
+            raise ArgumentTypeError(f"'{text}' is not one of {', '.join(names)}" + (f"; {hint}" if hint else ""))
+        return text
+
+    return check
+
+
+def list_of(*names: str) -> Callable[[str], list[str]]:
+    """An argparse type for a comma-separated list, of `names` only when some are given."""
+    check = one_of(*names) if names else str
+
+    def split(text: str) -> list[str]:
+        return [check(each.strip()) for each in text.split(",") if each.strip()]
+
+    return split
 
 
 def emit(text: str) -> None:

@@ -6,7 +6,7 @@ from functools import cache, total_ordering
 from xdsl.dialects.builtin import MemRefType, TensorType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xpaged.errors import XpagedError, did_you_mean
+from xpaged.errors import XpagedError
 
 
 @total_ordering
@@ -31,14 +31,6 @@ class Level(Enum):
         return self.rank < other.rank
 
     __hash__ = Enum.__hash__
-
-
-def level_named(name: str) -> Level:
-    """The level that the command line calls `name`. Raises XpagedError for a name that is none."""
-    names = [level.value for level in Level]
-    if name not in names:
-        raise XpagedError(f"unknown level '{name}'", expected=", ".join(names), fix=did_you_mean(name, names))
-    return Level(name)
 
 
 MODULE_LEVELS = tuple(level for level in Level if level is not Level.HOST)
