@@ -19,7 +19,7 @@ Masks. `machine.mask` is None when all lanes are active, else `bool[P]`. Rules w
 lanes (their results are never used); rules with effects must leave them alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -127,7 +127,7 @@ class Machine:
         self.lane_ops = 0
 
     @contextmanager
-    def masked(self, mask: Array) -> Iterator[None]:
+    def masked(self, mask: Array) -> Generator[None]:
         """Runs the body with only the lanes of `mask` (`bool[P]`, a part of those that are active) active."""
         before = self.mask, self.active
         self.active = int(np.count_nonzero(mask))

@@ -6,7 +6,7 @@ subtraction and read by one gather. Inside a segment each byte is mapped or not:
 and a page that the caller left unmapped stays so. Each byte also knows whether it was ever written.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,14 +66,21 @@ class Allocation:
         return f"{self.name or 'allocation'}{of} [{self.base:#x}, {self.end:#x})"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, eq=False)
 class _Segment:
     base: int
     end: int
     start: int  # of the segment in the arena
     solid: bool  # every byte is mapped, so that the range check is the whole check
-    first: int  # its allocations, as a range of Memory.allocations
-    last: int
+    bases: Addresses  # of its allocations
+    size: int  # of each of them, in bytes
+    name: str
+    dtype: np.dtype[Any] | None
+
+    def allocations(self) -> list[Allocation]:
+        if len(self.bases) == 1 and self.solid:
+            return [Allocation(self.base, self.size, self.name, self.dtype)]
+        return [Allocation(a, self.size, f"{self.name}[{i}]", self.dtype) for i, a in enumerate(self.bases.tolist())]
 
 
 class Memory:
@@ -92,7 +99,6 @@ class Memory:
         self._segments: list[_Segment] = []  # by base
         self._bases: list[int] = []  # theirs
         self._segments_by_age: list[_Segment] = []
-        self.allocations: list[Allocation] = []
 
     # Allocation
 
@@ -104,8 +110,10 @@ class Memory:
         base: int | None = None,
         name: str = "",
         dtype: np.dtype[Any] | None = None,
+        fill: int = 0,
     ) -> Allocation:
-        """Maps `bytes` bytes at `base`, or where there is room, at a multiple of `align`.
+        """Maps `bytes` bytes at `base`, or where there is room, at a multiple of `align`; each byte is `fill` and
+        counts as never written (255: NaN in every float type, and as a pointer an address where nothing is).
 
         Raises XpagedError when `base` is not a multiple of `align` or the range overlaps another allocation's.
         """
@@ -113,9 +121,10 @@ class Memory:
             base = -(-self._next_base // align) * align
         elif base % align:
             raise XpagedError(f"cannot place {name!r}", found=f"base {base:#x}", expected=f"a multiple of {align}")
-        start = self._add_segment(base, bytes, (Allocation(base, bytes, name, dtype),), solid=True)
+        bases = np.array([base], np.uint64)
+        start = self._add_segment(base, base + bytes, True, bases, bytes, name, dtype, fill)
         self._state[start : start + bytes] = MAPPED
-        return self.allocations[-1]
+        return Allocation(base, bytes, name, dtype)
 
     def allocate_many(
         self,
@@ -128,6 +137,7 @@ class Memory:
         mapped: npt.NDArray[np.bool_] | None = None,
         name: str = "",
         dtype: np.dtype[Any] | None = None,
+        fill: int = 0,
     ) -> Addresses:
         """Maps `count` allocations of `bytes` bytes each and returns their addresses, `uint64[count]`.
 
@@ -146,8 +156,7 @@ class Memory:
             raise XpagedError(f"cannot place {name!r}", found=f"base {base:#x}", expected=f"a multiple of {align}")
         slots = np.arange(count) if order is None else np.asarray(order, np.int64)
         places = base + slots.astype(np.uint64) * np.uint64(stride)
-        named = tuple(Allocation(int(a), bytes, f"{name}[{i}]", dtype) for i, a in enumerate(places.tolist()))
-        start = self._add_segment(base - lead, lead + size, named, solid=False)
+        start = self._add_segment(base - lead, base + size, False, places, bytes, name, dtype, fill)
         state = self._state[start + lead : start + lead + stride * count].reshape(count, stride)
         if mapped is None:
             state[:, :bytes] = MAPPED
@@ -163,34 +172,45 @@ class Memory:
         """Takes back everything allocated since `mark`."""
         while len(self._segments_by_age) > mark:
             segment = self._segments_by_age.pop()
-            self._segments.remove(segment)
-            self._bases.remove(segment.base)
+            at = self._bases.index(segment.base)
+            del self._segments[at], self._bases[at]
             self._state[segment.start : self._used] = 0
             self._used = segment.start
-            del self.allocations[segment.first :]
 
-    def _add_segment(self, base: int, bytes: int, named: tuple[Allocation, ...], *, solid: bool) -> int:
-        end = base + bytes
+    @property
+    def allocations(self) -> list[Allocation]:
+        """All allocations, oldest first."""
+        return [a for segment in self._segments_by_age for a in segment.allocations()]
+
+    def _add_segment(
+        self,
+        base: int,
+        end: int,
+        solid: bool,
+        bases: Addresses,
+        size: int,
+        name: str,
+        dtype: np.dtype[Any] | None,
+        fill: int,
+    ) -> int:
         if base < 0 or end > 1 << 64:
             raise XpagedError("an allocation lies outside the 64-bit address space", found=f"[{base:#x}, {end:#x})")
-        # The lowest address bits are kept in the arena so that aligned accesses are aligned there, too.
-        start = -(-self._used // 16) * 16 + base % 16
-        self._reserve(start + bytes)
-        first = len(self.allocations)
-        segment = _Segment(base, end, start, solid, first, first + len(named))
         at = bisect_right(self._bases, base)
         for other in self._segments[max(at - 1, 0) : at + 1]:
             if other.base < end and base < other.end:
                 raise XpagedError(
-                    f"{named[0].name!r} would overlap {self.allocations[other.first].name!r}",
+                    f"{name!r} would overlap {other.name!r}",
                     found=f"[{base:#x}, {end:#x}) and [{other.base:#x}, {other.end:#x})",
                 )
-        insort(self._segments, segment)
-        insort(self._bases, base)
+        # The lowest address bits are kept in the arena so that aligned accesses are aligned there, too.
+        start = -(-self._used // 16) * 16 + base % 16
+        self._reserve(start + end - base)
+        segment = _Segment(base, end, start, solid, bases, size, name, dtype)
+        self._segments.insert(at, segment)
+        self._bases.insert(at, base)
         self._segments_by_age.append(segment)
-        self.allocations.extend(named)
-        self._arena[start : start + bytes] = 0
-        self._used = start + bytes
+        self._used = start + end - base
+        self._arena[start : self._used] = fill
         self._next_base = max(self._next_base, end) + _SEGMENT_SPACING
         return start
 
@@ -332,52 +352,61 @@ class Memory:
             view = self._views[dtype] = self._arena.view(dtype)
         return view
 
+    def is_mapped(self, addresses: Array, bytes: int) -> npt.NDArray[np.bool_]:
+        """For each address, whether the `bytes` bytes from it are mapped, all of them."""
+        addresses = addresses.view(np.uint64)
+        if not self._segments:
+            return np.zeros(addresses.shape, np.bool_)
+        which, inside = self._find(addresses, bytes)
+        offsets = np.where(inside, self._offsets(addresses, which), 0)
+        return inside & self._state_is_mapped(offsets, bytes)
+
     def _translate(self, addresses: Array, width: int, align: int, verb: str) -> Array:
         """Offsets in the arena (int64), or a MemoryFault."""
         addresses = addresses.view(np.uint64)
         segment = self._segment_of(int(addresses.flat[0]))
+        solid = False
+        offsets = None
         if segment is not None:
-            offsets = addresses - np.uint64(segment.base)  # lower addresses wrap round to huge ones
-            if int(offsets.max()) + width <= segment.end - segment.base:
-                offsets = offsets.view(np.int64)
+            relative = addresses - np.uint64(segment.base)  # lower addresses wrap round to huge ones
+            if int(relative.max()) + width <= segment.end - segment.base:
+                offsets = relative.view(np.int64)
                 offsets += segment.start
                 solid = segment.solid
-            else:
-                offsets, solid = self._translate_scattered(addresses, width, verb), False
-        else:
-            offsets, solid = self._translate_scattered(addresses, width, verb), False
+        if offsets is None:
+            if not self._segments:
+                raise self._fault(verb, int(addresses.flat[0]), width)
+            which, inside = self._find(addresses, width)
+            if not inside.all():
+                raise self._fault(verb, int(addresses[~inside].flat[0]), width)
+            offsets = self._offsets(addresses, which)
         if align > 1 and int(np.bitwise_or.reduce(offsets, axis=None)) & (align - 1):
-            wrong = addresses[(offsets & (align - 1)) != 0].flat[0]
-            raise MemoryFault(
-                f"misaligned {verb}: address {int(wrong):#x} is not a multiple of {align} ({self.locate(int(wrong))})",
-                int(wrong),
-            )
+            wrong = int(addresses[(offsets & (align - 1)) != 0].flat[0])
+            where = self.locate(wrong)
+            raise MemoryFault(f"misaligned {verb}: {wrong:#x} is not a multiple of {align} ({where})", wrong)
         if not solid:
-            self._check_mapped(offsets, addresses, width, verb)
+            mapped = self._state_is_mapped(offsets, width)
+            if not mapped.all():
+                raise self._fault(verb, int(addresses[~mapped].flat[0]), width)
         return offsets
 
-    def _translate_scattered(self, addresses: Array, width: int, verb: str) -> Array:
-        if not self._segments:
-            raise self._fault(verb, int(addresses.flat[0]), width)
-        bases = np.array(self._bases, np.uint64)
-        ends = np.array([s.end - 1 for s in self._segments], np.uint64)
-        starts = np.array([s.start for s in self._segments], np.uint64)
-        which = np.searchsorted(bases, addresses, side="right") - 1
+    def _find(self, addresses: Array, width: int) -> tuple[Array, Array]:
+        """The segment of each address, and whether `width` bytes from it lie in that segment."""
+        which = np.searchsorted(np.array(self._bases, np.uint64), addresses, side="right") - 1
         last = addresses + np.uint64(width - 1)
-        bad = (which < 0) | (last > ends[which]) | (last < addresses)
-        if bad.any():
-            raise self._fault(verb, int(addresses[bad].flat[0]), width)
-        return (addresses - bases[which] + starts[which]).view(np.int64)
+        ends = np.array([s.end - 1 for s in self._segments], np.uint64)
+        return which, (which >= 0) & (last <= ends[which]) & (last >= addresses)
 
-    def _check_mapped(self, offsets: Array, addresses: Array, width: int, verb: str) -> None:
-        ends = [0] if width == 1 else [0, width - 1]
-        if width > _GUARD:
-            ends = [*range(0, width - 1, _GUARD), width - 1]
-        for at in ends:
-            state = self._state.take(offsets + at if at else offsets)
-            if not (state & MAPPED).all():
-                bad = (state & MAPPED) == 0
-                raise self._fault(verb, int(addresses[bad].flat[0]), width)
+    def _offsets(self, addresses: Array, which: Array) -> Array:
+        shifts = np.array([(s.start - s.base) & ((1 << 64) - 1) for s in self._segments], np.uint64)
+        return (addresses + shifts[which]).view(np.int64)
+
+    def _state_is_mapped(self, offsets: Array, width: int) -> npt.NDArray[np.bool_]:
+        mapped = (self._state.take(offsets) & MAPPED) != 0
+        if width > 1:  # every gap is at least _GUARD wide, so that one look in each _GUARD bytes finds it
+            for at in (*range(_GUARD, width - 1, _GUARD), width - 1):
+                mapped &= (self._state.take(offsets + at) & MAPPED) != 0
+        return mapped
 
     def _segment_of(self, address: int) -> _Segment | None:
         at = bisect_right(self._bases, address) - 1
@@ -402,7 +431,9 @@ class Memory:
     def _fault(self, verb: str, address: int, width: int) -> MemoryFault:
         where = self.locate(address)
         inside = next((a for a in self.allocations if a.base <= address < a.end), None)
-        if inside is not None and address + width <= inside.end:
+        if inside is not None and address + width > inside.end:
+            what = f"{verb} of {width} bytes at {address:#x} runs over the end of an allocation: {where}"
+        elif inside is not None:
             what = f"{verb} of {width} bytes at {address:#x} in unmapped memory: {where}"
         else:
             what = f"{verb} of {width} bytes at {address:#x} outside every allocation: {where}"
