@@ -74,12 +74,13 @@ def test_parse(text: str, values: tuple[float, ...]):
         ("dense<[1 2]> : tensor<2xi64>", "expected"),
         ("dense<[1, a]> : tensor<2xi64>", "Expected"),
         ("dense<[1, 2> : tensor<2xi64>", "expected"),
-        ("dense<[1.5]> : tensor<1xi64>", "invalid literal"),
+        ("dense<[1.5]> : tensor<1xi64>", "is no integer"),
+        ("dense<[+1.5]> : tensor<1xi64>", "invalid literal"),
         ("dense<300> : tensor<2xi8>", "out of range"),
         ("dense<-1> : tensor<1xui8>", "out of range"),
         ("dense<0x1FC00> : tensor<1xf16>", "too big"),
         ("dense<-0xFC00> : tensor<1xf16>", "bit pattern"),
-        ("dense<1> : i64", "Expected memref"),
+        ("dense<1> : i64", "Expected a tensor"),
         ("dense<1> : tensor<?xi64>", "static shape"),
     ],
 )
@@ -103,7 +104,7 @@ def test_long_list_is_fast():
     text = f"dense<[{', '.join(str(2 * i) for i in range(8192))}]> : tensor<8192xi64>"
     start = time.perf_counter()
     attr = parse(text)
-    assert time.perf_counter() - start < 0.1
+    assert time.perf_counter() - start < 0.05
     assert dense.values(attr) == tuple(range(0, 16384, 2))
 
 

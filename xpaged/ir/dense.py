@@ -13,7 +13,16 @@ import re
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import AnyFloat, BytesAttr, DenseIntOrFPElementsAttr, IndexType, IntegerType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    TensorType,
+    VectorType,
+)
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 
@@ -109,16 +118,15 @@ class DenseLiteralParser(AttrParser):
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr:
         start = self._current_token.span
         match = _NUMBERS.match(self.lexer.input.content, start.end) if start.text == "<" else None
-        try:
-            literal = json.loads(_NUMBER.sub(r'"\g<0>"', match[1])) if match else None
-        except json.JSONDecodeError:
-            literal = None
+        literal = _literal(match[1]) if match else None
         if match is None or literal is None:
             return compact(super().parse_dense_int_or_fp_elements_attr(type))
         self._resume_from(match.end())
         if type is None:
             self.parse_punctuation(":", " in dense attribute")
-            type = self._parse_dense_literal_type()
+            type = self.parse_type()
+        if not isinstance(type, TensorType | VectorType | MemRefType) or not type.has_static_shape():
+            self.raise_error(f"Expected a tensor, vector or memref type of static shape, found {type}")
         found, expected = _literal_shape(literal), tuple(type.get_shape())
         if found not in ((), expected):
             text = "a ragged literal" if found is None else f"a literal of shape {list(found)}"
@@ -129,19 +137,33 @@ class DenseLiteralParser(AttrParser):
             self.raise_error(f"Invalid dense literal for {type}: {error}", start.start, self.pos)
 
     @staticmethod
-    def _dense_from_numbers(tensor_type: Any, numbers: list[str]) -> DenseIntOrFPElementsAttr:
-        """The constant with elements spelled `numbers`; ValueError for one that the element type cannot hold."""
+    def _dense_from_numbers(tensor_type: Any, numbers: list[int | float | str]) -> DenseIntOrFPElementsAttr:
+        """The constant with the elements `numbers`; ValueError for one that the element type cannot hold."""
         element = tensor_type.get_element_type()
         if isinstance(element, AnyFloat):
-            packed = b"".join(map(_bits, numbers, [element] * len(numbers)))
+            packed = b"".join(_float_bits(number, element) for number in numbers)
         elif isinstance(element, IntegerType | IndexType):
-            ints = [int(n.replace(" ", ""), 0 if "x" in n or "X" in n else 10) for n in numbers]
-            if isinstance(element, IntegerType):
-                ints = [element.get_normalized_value(n) for n in ints]
+            ints = list(map(_integer, numbers))
+            if isinstance(element, IntegerType) and ints:
+                normalized = {n: element.get_normalized_value(n) for n in (min(ints), max(ints))}
+                if any(n != value for n, value in normalized.items()):
+                    ints = list(map(element.get_normalized_value, ints))
             packed = element.pack(ints)
         else:
             raise ValueError("expected integer, index or float elements")
         return compact(DenseIntOrFPElementsAttr(tensor_type, BytesAttr(packed)))
+
+
+def _literal(text: str) -> Any:
+    """Nested lists of a literal's numbers, or one number: decimal integers as int, others as text. None: not one."""
+    try:
+        return json.loads(text)  # integers alone, the long lists
+    except json.JSONDecodeError:
+        pass
+    try:
+        return json.loads(_NUMBER.sub(r'"\g<0>"', text))
+    except json.JSONDecodeError:
+        return None
 
 
 def _literal_shape(literal: Any) -> tuple[int, ...] | None:
@@ -153,18 +175,29 @@ def _literal_shape(literal: Any) -> tuple[int, ...] | None:
     return None if shapes or shape is None else (len(cast("list[Any]", literal)), *shape)
 
 
-def _flatten(literal: Any) -> list[str]:
+def _flatten(literal: Any) -> list[int | float | str]:
     if not isinstance(literal, list):
         return [literal]
     parts = cast("list[Any]", literal)
     return [number for part in parts for number in _flatten(part)] if parts and isinstance(parts[0], list) else parts
 
 
-def _bits(number: str, element: Any) -> bytes:
+def _integer(number: int | float | str) -> int:
+    """An integer element; ValueError for a float."""
+    if isinstance(number, str):
+        number = number.replace(" ", "").lower()
+        return int(number, 16 if "x" in number else 10)
+    if isinstance(number, float):
+        raise ValueError(f"{number} is no integer literal")
+    return number
+
+
+def _float_bits(number: int | float | str, element: Any) -> bytes:
     """A float element's bytes; a hexadecimal integer is its bit pattern, as in MLIR."""
-    number = number.replace(" ", "")
-    if number[:2] in ("0x", "0X"):
-        return int(number, 16).to_bytes(element.compile_time_size, "little")
-    if "x" in number or "X" in number:
-        raise ValueError(f"{number}: a bit pattern has no sign")
+    if isinstance(number, str):
+        number = number.replace(" ", "").lower()
+        if number.startswith("0x"):
+            return int(number, 16).to_bytes(element.compile_time_size, "little")
+        if "x" in number:
+            raise ValueError(f"{number}: a bit pattern has no sign")
     return element.pack((float(number),))
