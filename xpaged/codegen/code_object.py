@@ -147,5 +147,6 @@ def _readers() -> tuple[Any, tuple[type[Exception], ...], Any]:
             f"the Python package that reads code objects is not installed: {err.name}",
             fix="pip install 'xpaged[toolchain]'",
         ) from err
-    damaged = (ELFError, ConstructError, msgpack.UnpackException, ValueError, KeyError, TypeError)
-    return ELFFile, damaged, msgpack.unpackb
+    damaged = (ELFError, ConstructError, msgpack.UnpackException)
+    wrong_types = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
+    return ELFFile, damaged + wrong_types, msgpack.unpackb

@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -133,21 +134,19 @@ class Compiler:
 
     def _hipcc(self, work: Path, arch: str, want: frozenset[Want]) -> str:
         """One call for each output: hipcc hides its own steps."""
-        common = (f"--offload-arch={arch}", *_TEXT_FLAGS, _SOURCE)
-        warnings: list[str] = []
-        if "asm" in want:
-            warnings.append(self._step(work, self.path, "--cuda-device-only", *common, "-S", "-o", "kernel.s"))
-        if "object" in want:
-            genco = ("--genco", "--no-gpu-bundle-output")
-            warnings.append(self._step(work, self.path, *genco, *common, "-o", "kernel.hsaco"))
-        return warnings[0]
+        common = (self.path, f"--offload-arch={arch}", *_TEXT_FLAGS, _SOURCE)
+        calls: dict[Want, tuple[str, ...]] = {
+            "asm": ("--cuda-device-only", "-S", "-o", "kernel.s"),
+            "object": ("--genco", "--no-gpu-bundle-output", "-o", "kernel.hsaco"),
+        }
+        with ThreadPoolExecutor(max_workers=len(calls)) as pool:
+            jobs = [pool.submit(self._step, work, *common, *calls[each]) for each in calls if each in want]
+            return "\n".join(dict.fromkeys(warnings for job in jobs if (warnings := job.result())))
 
     def _clang(self, work: Path, arch: str, want: frozenset[Want]) -> str:
         """Three steps (text, assembler, linker): the driver's own link step needs tools that are often missing."""
         driver = (self.path,) if self.kind == "clang" else (self.path, "clang")
-        warnings = self._step(
-            work, *driver, *_DEVICE_FLAGS, f"--offload-arch={arch}", _SOURCE, "-S", "-o", "kernel.s"
-        )
+        warnings = self._step(work, *driver, *_DEVICE_FLAGS, f"--offload-arch={arch}", _SOURCE, "-S", "-o", "kernel.s")
         if "object" in want:
             target = ("--target=amdgcn-amd-amdhsa", f"-mcpu={arch}", f"-mcode-object-version={CODE_OBJECT_VERSION}")
             self._step(work, *driver, *target, "-c", "kernel.s", "-o", "kernel.o")
@@ -168,7 +167,7 @@ class Compiler:
                 found=shorten(done.errors) or f"exit status {done.status} and no message",
                 fix="choose another --toolchain, and report the kernel: generated text should compile everywhere",
             )
-        return shorten(done.errors) if "warning:" in done.errors else ""
+        return shorten(done.errors, "warning") if "warning:" in done.errors else ""
 
 
 @dataclass(frozen=True)
@@ -180,10 +179,10 @@ class Missing:
     install: str
 
 
-def shorten(errors: str, lines: int = 12) -> str:
-    """The first diagnostics of a compiler's stderr, at most `lines` lines, without what comes before them."""
+def shorten(errors: str, kind: str = "error", lines: int = 12) -> str:
+    """A compiler's stderr from its first `kind` on, at most `lines` lines; the last lines when there is none."""
     every = [line.rstrip() for line in errors.splitlines() if line.strip()]
-    start = next((i for i, line in enumerate(every) if re.search(r"\b(error|warning):", line)), None)
+    start = next((i for i, line in enumerate(every) if f"{kind}:" in line), None)
     kept = every[-lines:] if start is None else every[start:]
     cut = len(kept) - lines
     return "\n".join(kept if cut <= 0 else [*kept[:lines], f"... and {cut} more lines"])
@@ -299,7 +298,7 @@ def _hipcc_paths() -> list[str]:
 
 def _clang_paths() -> list[str]:
     """Every `clang` and `clang-NN` of PATH and of ROCm, newest first by the version that the file's name gives."""
-    folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.join(_rocm(), "llvm", "bin")]
+    folders = [*os.get_exec_path(), os.path.join(_rocm(), "llvm", "bin")]
     found: list[tuple[int, int, str]] = []
     for order, folder in enumerate(folders):
         try:
