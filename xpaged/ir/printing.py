@@ -37,7 +37,7 @@ def affine_expr_text(expr: AffineExpr, level: int = 0) -> str:
     if expr.kind is AffineBinaryOpKind.Add:
         text = affine_expr_text(expr.lhs, own) + _added(expr.rhs)
     else:
-        text = f"{affine_expr_text(expr.lhs, own)} {_SPELLING[expr.kind]} {affine_expr_text(expr.rhs, own + 1)}"
+        text = f"{affine_expr_text(expr.lhs, 3)} {_SPELLING[expr.kind]} {affine_expr_text(expr.rhs, 3)}"
     return f"({text})" if own < level else text
 
 
@@ -49,7 +49,7 @@ def _added(expr: AffineExpr) -> str:
         case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, lhs, AffineConstantExpr(-1)):
             return f" - {affine_expr_text(lhs, 2)}"
         case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, lhs, AffineConstantExpr(value)) if value < 0:
-            return f" - {affine_expr_text(lhs, 2)} * {-value}"
+            return f" - {affine_expr_text(lhs, 3)} * {-value}"
         case _:
             return f" + {affine_expr_text(expr, 2)}"
 

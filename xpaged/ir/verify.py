@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
@@ -35,8 +36,21 @@ def _verify_op(op: Operation, visible: set[SSAValue]) -> None:
             for block in region.blocks:
                 _verify_block(block)
         op.verify(verify_nested_ops=False)
+        if isinstance(op, FuncOp):
+            _verify_attribute_lists(op)
     except (VerifyException, ValueError) as err:
         raise XpagedError(_message(op, err), at=op) from err
+
+
+def _verify_attribute_lists(func: FuncOp) -> None:
+    """One dictionary for each argument and result, which xDSL does not check (it prints as many as both have)."""
+    types = func.function_type
+    for name, attrs, count in (
+        ("arg_attrs", func.arg_attrs, len(types.inputs)),
+        ("res_attrs", func.res_attrs, len(types.outputs)),
+    ):
+        if attrs is not None and len(attrs) != count:
+            raise VerifyException(f"'func.func': {name} holds {len(attrs)} dictionaries, expected {count}")
 
 
 def _verify_region(region: Region, visible: set[SSAValue]) -> None:
@@ -70,8 +84,7 @@ def _verify_block(block: Block) -> None:
 
 def _message(op: Operation, err: Exception) -> str:
     text = str(err.args[0] if err.args else err).strip()
-    for prefix in ("Operation does not verify: ",):
-        text = text.removeprefix(prefix)
+    text = text.removeprefix("Operation does not verify: ")
     return text if f"'{op.name}'" in text or op.name in text else f"'{op.name}': {text}"
 
 
