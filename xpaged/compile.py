@@ -145,10 +145,11 @@ def _wanted(emit: Iterable[str]) -> frozenset[Emit]:
 
 def _lower(module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: Level | None) -> "tuple[Kernel, Arch]":
     """Everything but the compiler's part: lowered, printed, described."""
-    from xpaged.arch.table import arch_of
+    from xpaged.arch import arch_of
     from xpaged.ir.locations import set_source, source_of
     from xpaged.passes.pipelines import lower
 
+    _kernels(module)
     arch, notes = arch_of(module, arch_name)
     lowered = module.clone()
     set_source(lowered, source_of(module))
