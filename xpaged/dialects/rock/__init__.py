@@ -1,0 +1,16 @@
+"""The rock dialect: attention over views of memory, lazy page pointers, and the tiles that they are lowered to.
+
+* `attrs`: transform maps and parameters; `ops`: `rock.transform`, `rock.deref`, `rock.yield`;
+* `attention`: `rock.attention` and `rock.gridwise_attention_accel`;
+* `tile_type`, `tile_ops`: register tiles and LDS; `views`: helpers to walk and build chains of views.
+"""
+
+from xdsl.ir import Dialect
+
+from xpaged.dialects.rock.attention import ATTENTION_OPS
+from xpaged.dialects.rock.attrs import ROCK_ATTRS
+from xpaged.dialects.rock.ops import ROCK_OPS
+from xpaged.dialects.rock.tile_ops import TILE_OPS
+from xpaged.dialects.rock.tile_type import TILE_ATTRS
+
+Rock = Dialect("rock", [*ROCK_OPS, *ATTENTION_OPS, *TILE_OPS], [*ROCK_ATTRS, *TILE_ATTRS])

@@ -1,0 +1,75 @@
+"""Chains of views: from a value down through its `rock.transform`s to what it is a view of, and back up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xdsl.builder import Builder
+from xdsl.ir import SSAValue
+
+from xpaged.dialects.rock.attrs import TransformMapAttr
+from xpaged.dialects.rock.ops import DerefOp, TransformOp
+from xpaged.ir.transform_map import TransformMap
+
+
+class Chain(NamedTuple):
+    """What a value is a view of. `maps` lead from the value (first) down to `root`.
+
+    When the chain ends in a `rock.deref`, `root` is the deref's result, and `table` is the chain of its page table.
+    """
+
+    root: SSAValue
+    maps: list[TransformMap]
+    deref: DerefOp | None
+
+    @property
+    def table(self) -> Chain | None:
+        """The chain of the page table below the deref, which ends in a block argument or an allocation."""
+        return None if self.deref is None else chain_of(self.deref.table)
+
+
+def chain_of(value: SSAValue) -> Chain:
+    """Walk `rock.transform`s from `value` down to a block argument, an allocation, or a `rock.deref`."""
+    maps: list[TransformMap] = []
+    while isinstance(owner := value.owner, TransformOp):
+        maps.append(owner.map.data)
+        value = owner.source
+    return Chain(value, maps, owner if isinstance(owner, DerefOp) else None)
+
+
+def transforms_of(value: SSAValue) -> list[TransformOp]:
+    """The `rock.transform` operations of the chain of `value`, uppermost first."""
+    found: list[TransformOp] = []
+    while isinstance(owner := value.owner, TransformOp):
+        found.append(owner)
+        value = owner.source
+    return found
+
+
+def make_transform(
+    builder: Builder, value: SSAValue, map: TransformMap | TransformMapAttr, name_hint: str | None = None
+) -> SSAValue:
+    """Insert a `rock.transform` of `value` (a memref or tensor) and return the view; an identity inserts nothing.
+
+    `builder` may be a pattern rewriter.
+    """
+    transform_map = map.data if isinstance(map, TransformMapAttr) else map
+    if transform_map.is_identity():
+        return value
+    op = TransformOp(value, map)
+    op.result.name_hint = name_hint or value.name_hint
+    builder.insert(op)
+    return op.result
+
+
+def make_chain(
+    builder: Builder,
+    value: SSAValue,
+    maps: Sequence[TransformMap],
+    name_hint: str | None = None,
+) -> SSAValue:
+    """Insert the views of `maps` (uppermost first, as in `Chain.maps`) on `value` and return the uppermost."""
+    for transform_map in reversed(maps):
+        value = make_transform(builder, value, transform_map, name_hint)
+    return value
