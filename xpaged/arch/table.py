@@ -123,8 +123,23 @@ def archs() -> dict[str, Arch]:
     return {arch.name: arch for arch in _TABLE}
 
 
+@cache
+def _instructions() -> dict[str, MatrixInstruction]:
+    return {instruction.name: instruction for arch in _TABLE for instruction in arch.matrix}
+
+
+def instruction_named(name: str) -> MatrixInstruction | None:
+    """The instruction called `name` on any architecture (its shape and lane layout; `clocks` differ); None: unknown."""
+    return _instructions().get(name)
+
+
+def instruction_names() -> tuple[str, ...]:
+    """The names of all matrix instructions of all architectures."""
+    return tuple(_instructions())
+
+
 def get_arch(name: str) -> Arch:
-    """The architecture of `name`: a plain name (`gfx942`) or a full target (`amdgcn-amd-amdhsa:gfx942:sramecc+:xnack-`).
+    """The architecture of a plain name (`gfx942`) or a full target (`amdgcn-amd-amdhsa:gfx942:sramecc+:xnack-`).
 
     Refuses unknown names, and known ones without matrix instructions.
     """
@@ -147,5 +162,5 @@ def get_arch(name: str) -> Arch:
         f"unknown architecture '{chip}'",
         found=name,
         expected=", ".join(archs()),
-        fix=f"did you mean {guess}?" if guess else "choose one of these with --arch",
+        fix=guess or "choose one of these with --arch",
     )

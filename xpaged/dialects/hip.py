@@ -9,7 +9,6 @@ and an element offset; LDS has operations of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     I64,
@@ -46,6 +45,9 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
+
+from xpaged.arch.table import instruction_named, instruction_names
+from xpaged.errors import did_you_mean
 
 LDS_SPACE = 3  # memory space of LDS memrefs, as in the AMDGPU address spaces
 
@@ -118,7 +120,7 @@ class _Ordered(MemoryEffect):
 class _IdOp(IRDLOperation):
     result = result_def(i32)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "attr-dict `:` type($result)"
+    assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self) -> None:
         super().__init__(result_types=[i32])
@@ -160,13 +162,11 @@ class LoadOp(IRDLOperation):
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$base `[` $offset `]` (`if` $mask^)? attr-dict `:` type($base) `,` type($offset) `->` type($result)"
     )
 
-    def __init__(
-        self, base: SSAValue, offset: SSAValue, result_type: Attribute, mask: SSAValue | None = None
-    ) -> None:
+    def __init__(self, base: SSAValue, offset: SSAValue, result_type: Attribute, mask: SSAValue | None = None) -> None:
         super().__init__(operands=[base, offset, [] if mask is None else [mask]], result_types=[result_type])
 
     def verify_(self) -> None:
@@ -184,7 +184,7 @@ class StoreOp(IRDLOperation):
     mask = opt_operand_def(i1)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryWriteEffect())
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$value `,` $base `[` $offset `]` (`if` $mask^)? attr-dict `:` type($value) `,` type($base) `,` type($offset)"
     )
 
@@ -210,7 +210,7 @@ class LdsAllocOp(IRDLOperation):
 
     name = "hip.lds_alloc"
     result = result_def(MemRefType)
-    assembly_format: ClassVar[str] = "attr-dict `:` type($result)"
+    assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, result_type: MemRefType) -> None:
         super().__init__(result_types=[result_type])
@@ -231,13 +231,11 @@ class LdsLoadOp(IRDLOperation):
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$base `[` $offset `]` (`if` $mask^)? attr-dict `:` type($base) `,` type($offset) `->` type($result)"
     )
 
-    def __init__(
-        self, base: SSAValue, offset: SSAValue, result_type: Attribute, mask: SSAValue | None = None
-    ) -> None:
+    def __init__(self, base: SSAValue, offset: SSAValue, result_type: Attribute, mask: SSAValue | None = None) -> None:
         super().__init__(operands=[base, offset, [] if mask is None else [mask]], result_types=[result_type])
 
     def verify_(self) -> None:
@@ -255,7 +253,7 @@ class LdsStoreOp(IRDLOperation):
     mask = opt_operand_def(i1)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryWriteEffect())
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$value `,` $base `[` $offset `]` (`if` $mask^)? attr-dict `:` type($value) `,` type($base) `,` type($offset)"
     )
 
@@ -280,7 +278,7 @@ class RegsOp(IRDLOperation):
 
     name = "hip.regs"
     result = result_def(RegsType)
-    assembly_format: ClassVar[str] = "attr-dict `:` type($result)"
+    assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, count: int, element: Attribute) -> None:
         super().__init__(result_types=[RegsType.of(count, element)])
@@ -295,7 +293,7 @@ class GetOp(IRDLOperation):
     indices = var_operand_def(IntegerType)
     result = result_def()
     traits = traits_def(MemoryReadEffect())
-    assembly_format: ClassVar[str] = "$regs `[` $indices `]` attr-dict `:` type($regs) `,` type($indices) `->` type($result)"
+    assembly_format = "$regs `[` $indices `]` attr-dict `:` type($regs) `,` type($indices) `->` type($result)"
 
     def __init__(self, regs: SSAValue, *indices: SSAValue) -> None:
         type_ = regs.type
@@ -316,9 +314,7 @@ class SetOp(IRDLOperation):
     regs = operand_def(RegsType)
     indices = var_operand_def(IntegerType)
     traits = traits_def(MemoryWriteEffect())
-    assembly_format: ClassVar[str] = (
-        "$value `,` $regs `[` $indices `]` attr-dict `:` type($value) `,` type($regs) `,` type($indices)"
-    )
+    assembly_format = "$value `,` $regs `[` $indices `]` attr-dict `:` type($value) `,` type($regs) `,` type($indices)"
 
     def __init__(self, value: SSAValue, regs: SSAValue, *indices: SSAValue) -> None:
         super().__init__(operands=[value, regs, list(indices)])
@@ -344,7 +340,7 @@ class VectorOp(IRDLOperation):
     parts = var_operand_def()
     result = result_def(VectorType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$parts attr-dict `:` type($parts) `->` type($result)"
+    assembly_format = "$parts attr-dict `:` type($parts) `->` type($result)"
 
     def __init__(self, parts: Sequence[SSAValue]) -> None:
         total = sum(lanes_of(p.type) for p in parts)
@@ -353,7 +349,9 @@ class VectorOp(IRDLOperation):
     def verify_(self) -> None:
         total = sum(lanes_of(p.type) for p in self.parts)
         if total != lanes_of(self.result.type):
-            raise VerifyException(f"hip.vector: the parts hold {total} elements, the result {lanes_of(self.result.type)}")
+            raise VerifyException(
+                f"hip.vector: the parts hold {total} elements, the result {lanes_of(self.result.type)}"
+            )
         for part in self.parts:
             if element_of(part.type) != element_of(self.result.type):
                 raise VerifyException(f"hip.vector: cannot put {part.type} into {self.result.type}")
@@ -367,7 +365,7 @@ class SplatOp(IRDLOperation):
     value = operand_def()
     result = result_def(VectorType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$value attr-dict `:` type($value) `->` type($result)"
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue, lanes: int) -> None:
         super().__init__(operands=[value], result_types=[VectorType(value.type, [lanes])])
@@ -382,7 +380,7 @@ class SliceOp(IRDLOperation):
     offset = prop_def(IntegerAttr[I64])
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$value `at` $offset attr-dict `:` type($value) `->` type($result)"
+    assembly_format = "$value `at` $offset attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue, offset: int, lanes: int) -> None:
         element = element_of(value.type)
@@ -409,14 +407,26 @@ class MmaOp(IRDLOperation):
     instruction = prop_def(StringAttr)
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$instruction $a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c) `->` type($result)"
     )
 
     def __init__(self, instruction: str, a: SSAValue, b: SSAValue, c: SSAValue) -> None:
-        super().__init__(
-            operands=[a, b, c], properties={"instruction": StringAttr(instruction)}, result_types=[c.type]
-        )
+        super().__init__(operands=[a, b, c], properties={"instruction": StringAttr(instruction)}, result_types=[c.type])
+
+    def verify_(self) -> None:
+        instruction = instruction_named(self.instruction.data)
+        if instruction is None:
+            guess = did_you_mean(self.instruction.data, instruction_names())
+            raise VerifyException(f"hip.mma: unknown instruction {self.instruction}" + (f", {guess}" if guess else ""))
+        operand = (instruction.operand, instruction.elements)
+        accumulator = (instruction.accumulator, instruction.registers)
+        given = (("a", self.a, operand), ("b", self.b, operand), ("c", self.c, accumulator))
+        for name, value, expected in (*given, ("the result", self.result, accumulator)):
+            if (str(element_of(value.type)), lanes_of(value.type)) != expected:
+                raise VerifyException(
+                    f"hip.mma: {name} of {instruction.name} is {expected[1]} x {expected[0]} a lane, found {value.type}"
+                )
 
 
 @irdl_op_definition
@@ -428,12 +438,10 @@ class ExchangeOp(IRDLOperation):
     xor = prop_def(IntegerAttr[I64])
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$value `xor` $xor attr-dict `:` type($value) `->` type($result)"
+    assembly_format = "$value `xor` $xor attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue, xor: int) -> None:
-        super().__init__(
-            operands=[value], properties={"xor": IntegerAttr(xor, 64)}, result_types=[value.type]
-        )
+        super().__init__(operands=[value], properties={"xor": IntegerAttr(xor, 64)}, result_types=[value.type])
 
     def verify_(self) -> None:
         if self.value.type != self.result.type or self.value.type not in (f32, i32):
@@ -448,7 +456,7 @@ class Exp2Op(IRDLOperation):
     value = operand_def()
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$value attr-dict `:` type($value) `->` type($result)"
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue) -> None:
         super().__init__(operands=[value], result_types=[value.type])
@@ -462,7 +470,7 @@ class UniformOp(IRDLOperation):
     value = operand_def()
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$value attr-dict `:` type($value) `->` type($result)"
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue) -> None:
         super().__init__(operands=[value], result_types=[value.type])
@@ -470,7 +478,7 @@ class UniformOp(IRDLOperation):
 
 class _MarkOp(IRDLOperation):
     traits = traits_def(_Ordered())
-    assembly_format: ClassVar[str] = "attr-dict"
+    assembly_format = "attr-dict"
 
     def __init__(self) -> None:
         super().__init__()
@@ -498,7 +506,7 @@ class StageOp(IRDLOperation):
     title = prop_def(StringAttr)
     note = opt_prop_def(StringAttr)
     traits = traits_def(_Ordered())
-    assembly_format: ClassVar[str] = "$title (`note` $note^)? attr-dict"
+    assembly_format = "$title (`note` $note^)? attr-dict"
 
     def __init__(self, title: str, note: str | None = None) -> None:
         super().__init__(properties={"title": StringAttr(title), "note": StringAttr(note) if note else None})
