@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp
 
 from xpaged.codegen.code_object import read_code_object
 from xpaged.codegen.launch import LaunchDescription, describe_launches
-from xpaged.codegen.toolchain import CODE_OBJECT_VERSION, Compiled, Want, compile_text
+from xpaged.codegen.toolchain import CODE_OBJECT_VERSION, Compiled, Want, compile_text, prepare
 from xpaged.errors import XpagedError, did_you_mean
 from xpaged.ir.levels import Level
 
@@ -113,7 +113,9 @@ def compile(
     names: Sequence[str | None] = [arch] if arch is None or isinstance(arch, str) else arch
     if not names:
         raise XpagedError("no architecture to compile for", fix="name one with --arch")
-    with ThreadPoolExecutor(max_workers=len(names)) as pool:
+    with ThreadPoolExecutor(max_workers=len(names) + 1) as pool:
+        if wanted != {"hip"} and to is None:
+            pool.submit(prepare, toolchain)
         jobs = [pool.submit(_build, *_lower(module, name, wanted, to), toolchain) for name in names]
         kernels = [job.result() for job in jobs]
     return kernels if arch is not None and not isinstance(arch, str) else kernels[0]

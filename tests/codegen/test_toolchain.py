@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -283,6 +284,26 @@ def test_looking_for_a_later_compiler_waits_until_it_is_asked_for(only: Path) ->
     first = next(select("auto", "gfx942", notes=notes))
     assert first.version == "86.0.0"
     assert notes == ["hipcc was passed over: it is not installed"]
+
+
+def test_a_compiler_is_asked_once_even_by_several_threads(only: Path) -> None:
+    log = only.parent / "log"
+    path = clang_like(only, "clang-87", "87.0.0", "exit 1")
+    path.write_text(path.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho asked >> '{log}'\n"))
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: next(select("clang", "gfx942")), range(4)))
+    toolchain.prepare("clang")
+    assert {answer.version for answer in answers} == {"87.0.0"}
+    assert log.read_text() == "asked\n"
+
+
+def test_prepare_asks_only_the_compiler_that_comes_first(only: Path) -> None:
+    log = only.parent / "log"
+    for name, version in (("clang-88", "88.0.0"), ("clang-12", "12.0.0")):
+        path = clang_like(only, name, version, "exit 1")
+        path.write_text(path.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho {name} >> '{log}'\n"))
+    toolchain.prepare("clang")
+    assert log.read_text() == "clang-88\n"
 
 
 # ---- small parts ------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Literal, get_args
 
 from xpaged.codegen.process import Finished, run_program
@@ -40,7 +41,8 @@ _TEXT_FLAGS = (
     "-Wno-unused-command-line-argument",  # hipcc adds flags for the linker to every call
 )
 _DEVICE_FLAGS = ("-x", "hip", "--cuda-device-only", *_TEXT_FLAGS)
-_PROBE_FLAGS = ("-nogpulib", "--target=amdgcn-amd-amdhsa", "-print-supported-cpus")
+# -c: without it hipcc asks for a HIP link, for which clang refuses the target
+_PROBE_FLAGS = ("-c", "-nogpulib", "--target=amdgcn-amd-amdhsa", "-print-supported-cpus")
 
 
 class ToolchainError(XpagedError):
@@ -271,6 +273,14 @@ def find(kind: Kind) -> Iterator[Compiler | Missing]:
         yield Missing(kind, "it is not installed", _INSTALL[kind])
 
 
+def prepare(toolchain: str) -> None:
+    """Ask the compiler that `toolchain` tries first, so that a later `select` need not wait for its answer."""
+    for kind in KINDS:
+        if toolchain in ("auto", kind):
+            next(find(kind))
+            return
+
+
 _INSTALL: dict[Kind, str] = {
     "hipcc": "install ROCm, or on Debian and Ubuntu: apt-get install hipcc",
     "clang": "on Debian and Ubuntu: apt-get install clang-19 lld-19",
@@ -321,9 +331,18 @@ def _bundled_paths() -> list[str]:
     return [path for path in candidates if os.access(path, os.X_OK)]
 
 
-@cache
+_probing = Lock()
+
+
 def _probe(kind: Kind, path: str) -> Compiler | Missing:
-    """Ask the compiler for its version and processors: one short run (0.05 s; 0.3 s for hipcc), once per process."""
+    """What answers at `path`, asked once in a process even when several threads compile."""
+    with _probing:
+        return _ask(kind, path)
+
+
+@cache
+def _ask(kind: Kind, path: str) -> Compiler | Missing:
+    """Ask a compiler for its version and processors: one short run (0.05 s; 0.3 s for hipcc)."""
     driver = (path, "clang") if kind == "bundled" else (path,)
     try:
         done = _run(kind, (*driver, *_PROBE_FLAGS), PROBE_SECONDS, None)
