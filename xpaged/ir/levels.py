@@ -69,14 +69,14 @@ _OPERATIONS: dict[str, frozenset[Level]] = {
     "linalg.yield": _GENERIC,
     "rock.transform": _VIEWS,
     "rock.deref": _VIEWS,
-    "rock.yield": _VIEWS,
+    "rock.yield": _GENERIC,
     "rock.attention": _span(Level.ROCK, Level.ROCK_MEMREF),
     "rock.gridwise_attention_accel": frozenset({Level.GRIDWISE}),
 }
 
 # A deref is lazy: until tiles are loaded, its view may only be described further or handed to attention.
 _LAZY_USERS = frozenset({"rock.transform", "rock.attention", "rock.gridwise_attention_accel"})
-_TILE_READERS = frozenset({"rock.transform", "rock.tile_load", "rock.async_copy"})
+_TILE_READERS = frozenset({"rock.transform", "rock.tile_load"})
 
 
 @cache
