@@ -1,0 +1,215 @@
+"""gemm-to-gridwise: attention as the grid of workgroups sees it.
+
+Query heads that share a KV head become rows of one problem (row `n` is query `n / R` of head `n % R`), every extent is
+padded to whole tiles, and the launch is fixed.  Everything is done by views; the page addresses pass through.
+
+    rock.attention {
+      qk = %q * %k : memref<4x100x40xf16>, memref<2x40x130xf16>
+      keyAddresses = (%kd : memref<1x10x1040xf16>)
+      valueAddresses = (%vd : memref<1x10x1040xf16>)
+      %o = softmax(qk) * %v : memref<2x130x40xf16> -> memref<4x100x40xf16>
+    } {numHeadsKV = 2 : i32, numHeadsQ = 4 : i32, params0 = #rock.attention_params<...>}
+
+becomes
+
+    rock.gridwise_attention_accel(%q4, %k2, %v2, %o4) ... : memref<2x48x256xf16>, memref<2x48x160xf16>, ...
+      {blockSize = 256 : i32, gridSize = 8 : i32, numRepeatsGQA = 2 : i32, prePadG0M = 130 : i32, prePadG0N = 200 : i32}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.builder import Builder as OpBuilder
+from xdsl.builder import InsertPoint
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
+from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
+
+from xpaged.arch import arch_of_function
+from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
+from xpaged.dialects.rock.views import make_transform
+from xpaged.errors import XpagedError
+from xpaged.ir.levels import Level
+from xpaged.ir.locations import copy_location
+from xpaged.ir.pass_base import LevelPass
+from xpaged.ir.transform_map import Builder
+from xpaged.lowering.geometry import INSTRUCTION_ROWS, Geometry, geometry_of, round_up, shape_of
+from xpaged.lowering.kernel import DESCRIPTION, set_launch
+
+
+@dataclass(frozen=True)
+class GemmToGridwisePass(LevelPass):
+    """Turn every rock.attention into rock.gridwise_attention_accel (see the module's text)."""
+
+    name = "gemm-to-gridwise"
+    takes: ClassVar[Level | None] = Level.ROCK_MEMREF
+    leaves: ClassVar[Level | None] = Level.GRIDWISE
+
+    def run(self, ctx: Context, module: ModuleOp) -> None:
+        for op in list(module.walk()):
+            if isinstance(op, AttentionOp):
+                _lower(op)
+
+
+def _lower(op: AttentionOp) -> None:
+    function = op.parent_op()
+    assert isinstance(function, func.FuncOp)
+    if op.params0 is None:
+        raise XpagedError("rock.attention has no tile sizes", at=op, fix="run affix-tuning-params first")
+    if op.split_kv != 1:
+        raise XpagedError(
+            "splitting the keys over workgroups is not supported yet", at=op, found=f"splitKV = {op.split_kv}", expected=1
+        )
+    if op.softmax_type != f32:
+        raise XpagedError("the softmax of a kernel is computed in f32", at=op, found=op.softmax_type, expected="f32")
+    sizes = geometry_of(op)
+    params = op.params0.values()
+    arch = arch_of_function(function)
+    columns = params["query_waves"] * INSTRUCTION_ROWS
+    key_step = params["key_waves"] * params["keys_per_tile"]
+    n, m = round_up(sizes.rows, columns), round_up(sizes.keys, key_step)
+    d = round_up(sizes.channels, params["channel_chunk"])
+    dv = round_up(sizes.value_channels, params["value_channels"])
+    views = _Views(op, sizes)
+    block = params["query_waves"] * params["key_waves"] * arch.wave_size
+    grid = sizes.problems * (n // columns) * (dv // params["value_channels"])
+    assert op.out is not None
+    new = GridwiseAttentionAccelOp(
+        views.rows(op.queries, op.qTransposed is not None, ("d", "n"), (d, n), "q"),
+        views.cache(op.keys, op.kTransposed is None, "key", ("d", "key"), (d, m), "k"),
+        views.cache(op.values, op.vTransposed is not None, "key", ("key", "d"), (m, dv), "v"),
+        views.rows(op.out, op.oTransposed is not None, ("n", "d"), (n, dv), "o"),
+        lse=None if op.lse is None else views.vector(op.lse, n),
+        preSoftmaxElemWiseInputs=[views.scores(x, m, n) for x in op.preSoftmaxElemWiseInputs],
+        currentSeqLen=None if op.currentSeqLen is None else views.per_head(op.currentSeqLen),
+        prefixOffset=None if op.prefixOffset is None else views.per_head(op.prefixOffset),
+        keyAddresses=op.keyAddresses,
+        valueAddresses=op.valueAddresses,
+        params0=op.params0,
+        blockSize=block,
+        gridSize=grid,
+        numRepeatsGQA=sizes.fold,
+        prePadG0M=sizes.keys if m != sizes.keys else None,
+        prePadG0N=sizes.rows if n != sizes.rows else None,
+        causal=op.causal is not None,
+        slidingWindowLookBack=op.window,
+        softmaxType=op.softmax_type,
+        preSoftmaxBody=op.preSoftmaxBody.clone(),
+    )
+    copy_location(op, new)
+    Rewriter.replace_op(op, new)
+    set_launch(function, grid, block)
+    function.attributes[DESCRIPTION] = StringAttr(_describe(op, sizes, new))
+
+
+def _describe(op: AttentionOp, sizes: Geometry, new: GridwiseAttentionAccelOp) -> str:
+    """What the kernel computes, for the head of its text."""
+    heads = sizes.groups * sizes.ratio
+    lines = [
+        f"Attention of {heads} query heads and {sizes.groups} KV heads (all batch entries), {sizes.queries} query rows, "
+        f"{sizes.keys} keys, {sizes.channels} channels of Q and K, {sizes.value_channels} of V, {sizes.element}."
+    ]
+    masks = [
+        text
+        for present, text in (
+            (op.causal is not None and op.prefixOffset is None, "causal (key <= row)"),
+            (op.causal is not None and op.prefixOffset is not None, "causal (key <= row + offset)"),
+            (op.currentSeqLen is not None, "keys up to the KV index (inclusive)"),
+            (op.window is not None, f"the last {op.window or 0} keys before the KV index and that one"),
+        )
+        if present
+    ]
+    if masks:
+        lines.append("Masks: " + ", ".join(masks) + ".")
+    if op.keyAddresses is not None and op.valueAddresses is not None:
+        pages = [shape_of(x) for x in (op.keyAddresses, op.valueAddresses)]
+        lines.append(
+            f"K and V lie in pages: {pages[0][1]} of {pages[0][2]} elements (K) and {pages[1][1]} of {pages[1][2]} (V) a batch "
+            "entry, anywhere in memory."
+        )
+    params = new.params0
+    assert params is not None
+    values = params.values()
+    lines.append(
+        f"A workgroup: {values['query_waves'] * INSTRUCTION_ROWS} rows in {values['query_waves']} waves, keys "
+        f"{values['keys_per_tile']} at a time in each of {values['key_waves']} wave(s) along the keys."
+    )
+    return "\n".join(lines)
+
+
+class _Views:
+    """Builds the gridwise views of the operands in front of an operation."""
+
+    def __init__(self, op: AttentionOp, sizes: Geometry) -> None:
+        self.builder = OpBuilder(InsertPoint.before(op))
+        self.sizes = sizes
+        self.op = op
+
+    def _apply(self, value: SSAValue, builder: Builder, hint: str | None = None) -> SSAValue:
+        view = make_transform(self.builder, value, builder.build(), hint)
+        copy_location(self.op, view.owner) if view is not value else None  # pyright: ignore
+        return view
+
+    def _problems(self, value: SSAValue, names: tuple[str, ...]) -> SSAValue:
+        """Split the query heads into problems and folded heads: `[g, names...]` -> `[g, r, names...]`."""
+        split = Builder(("head", *names), shape_of(value)).unmerge(
+            ("g", "r"), "head", (self.sizes.problems, self.sizes.fold)
+        )
+        return self._apply(value, split.pass_through(*names))
+
+    def rows(
+        self, value: SSAValue, transposed: bool, order: tuple[str, str], padded: tuple[int, int], hint: str
+    ) -> SSAValue:
+        """Q or the output, `[heads, queries, channels]`, as `[g, order...]` with folded and padded rows."""
+        names = ("d", "i") if transposed else ("i", "d")
+        value = self._problems(value, names)
+        merged = Builder(("g", "r", *names), shape_of(value)).pass_through("g")
+        for name in order:
+            merged = merged.merge("n", ("i", "r")) if name == "n" else merged.pass_through("d")
+        return self._pad(self._apply(value, merged), order, padded, hint)
+
+    def cache(
+        self, value: SSAValue, swapped: bool, key: str, order: tuple[str, str], padded: tuple[int, int], hint: str
+    ) -> SSAValue:
+        """K or V, `[KV heads, ...]`, as `[g, order...]`; `swapped` when the channels stand before the keys."""
+        names = ("d", key) if swapped else (key, "d")
+        if self.sizes.problems != self.sizes.groups:
+            repeats = self.sizes.ratio
+            value = self._apply(
+                value,
+                Builder(("kv", *names), shape_of(value)).pass_through("kv").add_dim("r", repeats).pass_through(*names),
+            )
+            value = self._apply(
+                value, Builder(("kv", "r", *names), shape_of(value)).merge("g", ("kv", "r")).pass_through(*names)
+            )
+        if names != order:
+            value = self._apply(value, Builder(("g", *names), shape_of(value)).pass_through("g", *order))
+        return self._pad(value, order, padded, hint)
+
+    def _pad(self, value: SSAValue, names: tuple[str, ...], padded: tuple[int, ...], hint: str | None) -> SSAValue:
+        shape = shape_of(value)
+        pad = Builder(("g", *names), shape).pass_through("g")
+        for name, have, want in zip(names, shape[1:], padded, strict=True):
+            pad = pad.pass_through(name) if have == want else pad.pad(name, 0, want - have)
+        return self._apply(value, pad, hint)
+
+    def vector(self, value: SSAValue, n: int) -> SSAValue:
+        """The LSE, `[heads, queries]`, as `[g, n]`."""
+        value = self._problems(value, ("i",))
+        merged = Builder(("g", "r", "i"), shape_of(value)).pass_through("g").merge("n", ("i", "r"))
+        return self._pad(self._apply(value, merged), ("n",), (n,), "lse")
+
+    def scores(self, value: SSAValue, m: int, n: int) -> SSAValue:
+        """An extra score input, `[heads, queries, keys]`, as `[g, key, n]`."""
+        value = self._problems(value, ("i", "key"))
+        merged = Builder(("g", "r", "i", "key"), shape_of(value)).pass_through("g", "key").merge("n", ("i", "r"))
+        return self._pad(self._apply(value, merged), ("key", "n"), (m, n), None)
+
+    def per_head(self, value: SSAValue) -> SSAValue:
+        """A value per query head as one per problem: folded heads agree, so the first one speaks for all."""
+        value = self._problems(value, ())
+        return self._apply(value, Builder(("g", "r"), shape_of(value)).pass_through("g").const_dim("r", 0))

@@ -1,0 +1,88 @@
+"""place-barriers: put a barrier wherever one wave may read from LDS what another wrote, or overwrite what another reads.
+
+    rock.tile_store %m, %view[] : ...            rock.tile_store %m, %view[] : ...
+    %all = rock.tile_load %view[] : ...          rock.barrier
+                                                 %all = rock.tile_load %view[] : ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from xdsl.builder import InsertPoint
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from xpaged.dialects.hip import is_lds
+from xpaged.dialects.rock.tile_ops import BarrierOp, TileLoadOp, TileStoreOp
+from xpaged.dialects.rock.views import chain_of
+from xpaged.ir.levels import Level
+from xpaged.ir.locations import copy_location
+from xpaged.ir.pass_base import LevelPass
+
+
+@dataclass(frozen=True)
+class PlaceBarriersPass(LevelPass):
+    """Place barriers between conflicting LDS accesses (see the module's text)."""
+
+    name = "place-barriers"
+    takes: ClassVar[Level | None] = Level.TILE
+    leaves: ClassVar[Level | None] = Level.TILE
+
+    def run(self, ctx: Context, module: ModuleOp) -> None:
+        for op in module.ops:
+            if isinstance(op, func.FuncOp):
+                _walk(op.body.block, _Pending())
+
+
+@dataclass
+class _Pending:
+    """LDS buffers read and written since the last barrier."""
+
+    read: set[SSAValue] = field(default_factory=set)
+    written: set[SSAValue] = field(default_factory=set)
+
+    def clear(self) -> None:
+        self.read.clear()
+        self.written.clear()
+
+
+def _walk(block: Block, pending: _Pending) -> None:
+    for op in list(block.ops):
+        if isinstance(op, BarrierOp):
+            pending.clear()
+        for region in op.regions:
+            for inner in region.blocks:
+                # A loop body also follows itself: its second trip meets what the first one left pending.
+                _walk(inner, pending)
+                _walk(inner, pending)
+        buffer = _buffer(op)
+        if buffer is None:
+            continue
+        if isinstance(op, TileLoadOp):
+            if buffer in pending.written:
+                _barrier(op, pending)
+            pending.read.add(buffer)
+        else:
+            if buffer in pending.read:
+                _barrier(op, pending)
+            pending.written.add(buffer)
+
+
+def _buffer(op: Operation) -> SSAValue | None:
+    """The LDS buffer that a tile is loaded from or stored to."""
+    if isinstance(op, TileLoadOp | TileStoreOp):
+        root = chain_of(op.view).root
+        return root if is_lds(root.type) else None
+    return None
+
+
+def _barrier(before: Operation, pending: _Pending) -> None:
+    barrier = BarrierOp()
+    copy_location(before, barrier)
+    Rewriter.insert_op(barrier, InsertPoint.before(before))
+    pending.clear()

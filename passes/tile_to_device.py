@@ -1,0 +1,422 @@
+"""tile-to-device: from tiles of a workgroup to the program of one lane.
+
+Every tile becomes what one lane holds of it (a register array, one value, or an index expression), every view becomes
+address arithmetic, and every product becomes matrix instructions.
+
+    %k = rock.tile_load %keys[%g, %it] : memref<1x64x1x16x64xf16> -> !rock.tile<1x16x64xf16, #k>
+
+becomes, with pages of 1024 elements,
+
+    %page = hip.load %key_pages[%it] : memref<64xi64>, i32 -> i64
+    %k = hip.regs : !hip.regs<2 x vector<8xf16>>
+    scf.for %i = %c0 to %c2 step %c1 {
+      %v = hip.load %page[%offset] : i64, i32 -> vector<8xf16>
+      hip.set %v, %k[%i] : vector<8xf16>, !hip.regs<2 x vector<8xf16>>, i32
+    } {unroll}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, ModuleOp, StringAttr, i32, i64
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+
+from xpaged.arch import arch_of_function
+from xpaged.dialects import hip
+from xpaged.dialects.rock import tile_ops as tile
+from xpaged.dialects.rock.ops import TransformOp
+from xpaged.dialects.rock.ops import DerefOp
+from xpaged.errors import XpagedError
+from xpaged.ir.index_expr import IndexExpr
+from xpaged.ir.levels import Level
+from xpaged.ir.pass_base import LevelPass
+from xpaged.lowering.emitter import Emitter
+from xpaged.lowering.kernel import block_size, grid_size
+from xpaged.lowering.lane_access import load_scalar, load_tile, store_tile
+from xpaged.lowering.lane_compute import convert_layout, fill, mask, map_tile, multiply, reduce_tile
+from xpaged.lowering.lane_tiles import IndexTile, LaneTile, RegsTile, ScalarTile, new_registers, register_loops
+
+
+@dataclass(frozen=True)
+class TileToDevicePass(LevelPass):
+    """Lower tiles to one lane's program (see the module's text)."""
+
+    name = "tile-to-device"
+    takes: ClassVar[Level | None] = Level.TILE
+    leaves: ClassVar[Level | None] = Level.DEVICE
+
+    def run(self, ctx: Context, module: ModuleOp) -> None:
+        for function in [op for op in module.ops if isinstance(op, func.FuncOp)]:
+            if "rock.kernel" in function.attributes:
+                _Lowering(function).run()
+
+
+class _Lowering:
+    """Rewrites one kernel: the old body is walked once, the new one is built beside it."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.function = function
+        self.arch = arch_of_function(function)
+        old = function.body.block
+        self.old = old
+        self.new = Block(arg_types=[a.type for a in old.args])
+        self.emitter = Emitter(self.new)
+        self.tiles: dict[SSAValue, LaneTile] = {}
+        self.scalars: dict[SSAValue, SSAValue] = {}
+        self.indices: dict[SSAValue, IndexExpr] = {}
+        self.lds: dict[SSAValue, SSAValue] = {}
+        self.lds_bytes = 0
+        for before, after in zip(old.args, self.new.args, strict=True):
+            after.name_hint = before.name_hint
+            self.lds[before] = after
+
+    def run(self) -> None:
+        """Lower the body and put it in place of the old one."""
+        e = self.emitter
+        wave_size = self.arch.wave_size
+        waves = block_size(self.function) // wave_size
+        lane = e.value(hip.LaneIdOp(), hint="lane")
+        self.lane = e.variable("lane", wave_size - 1, lane)
+        for weight, size, hint in ((1, 16, "col"), (16, 4, "group")):
+            e.name(self.lane // weight % size, hint)
+        self.wave = IndexExpr.const(0)
+        if waves > 1:
+            self.wave = e.variable("wave", waves - 1, e.value(hip.WaveIdOp(), hint="wave"))
+        self._block(self.old)
+        for block in list(self.function.body.blocks):
+            self.function.body.detach_block(block)
+        self.function.body.add_block(self.new)
+        self.old.drop_all_references()
+        self.function.attributes["rock.lds_bytes"] = IntegerAttr(self.lds_bytes, i64)
+
+    # ---- values
+
+    def index(self, value: SSAValue) -> IndexExpr:
+        """An index value of the tile level as an expression."""
+        return self.indices[value]
+
+    def scalar(self, value: SSAValue) -> SSAValue:
+        """A scalar of the tile level; index values become i32."""
+        if value not in self.scalars:
+            self.scalars[value] = self.emitter.index(self.indices[value], hint=value.name_hint)
+        return self.scalars[value]
+
+    def share(self, layout_tile: SSAValue | tile.TileType) -> list[IndexExpr]:
+        """The part of a tile's coordinates that the lane and the wave decide."""
+        type_ = layout_tile if isinstance(layout_tile, tile.TileType) else tile.tile_of(layout_tile)
+        layout = type_.layout
+        out = [IndexExpr.const(0) for _ in layout.shape]
+        for home, number in (("lane", self.lane), ("wave", self.wave)):
+            weight = 1
+            for digit in layout.digits(home):
+                if digit.dim >= 0:
+                    out[digit.dim] = out[digit.dim] + number // weight % digit.size * digit.stride
+                weight *= digit.size
+        return out
+
+    def copies(self, type_: tile.TileType) -> list[tuple[IndexExpr, int, int]]:
+        """Conditions that only the first of several lanes with the same elements meets."""
+        out: list[tuple[IndexExpr, int, int]] = []
+        for home, number in (("lane", self.lane), ("wave", self.wave)):
+            weight = 1
+            for digit in type_.layout.digits(home):
+                if digit.dim < 0:
+                    out.append((number // weight % digit.size, 0, 1))
+                weight *= digit.size
+        return out
+
+    # ---- operations
+
+    def _block(self, block: Block) -> None:
+        for op in list(block.ops):
+            self.emitter.location = op.location
+            handler = _HANDLERS.get(type(op))
+            if handler is not None:
+                handler(self, op)
+            elif all(isinstance(r.type, IndexType) for r in op.results) and op.results and self._index_op(op):
+                pass
+            elif op.name.startswith(("arith.", "math.")) and not op.regions:
+                self._clone(op)
+            else:
+                raise XpagedError(f"tile-to-device cannot lower {op.name}", at=op)
+
+    def _clone(self, op: Operation) -> None:
+        if isinstance(op, arith.IndexCastOp):
+            result = self.scalar(op.input)
+            if op.result.type == i64:
+                result = self.emitter.value(arith.ExtSIOp(result, i64))
+            self.scalars[op.result] = result
+            return
+        mapping = {operand: self.scalar(operand) for operand in op.operands}
+        clone = op.clone(mapping)
+        for result in clone.results:
+            if isinstance(result.type, IndexType):
+                from xdsl.rewriter import Rewriter
+
+                Rewriter.replace_value_with_new_type(result, i32)
+        self.emitter.insert(clone)
+        for before, after in zip(op.results, clone.results, strict=True):
+            self.scalars[before] = after
+            after.name_hint = before.name_hint
+
+    def _index_op(self, op: Operation) -> bool:
+        """Index arithmetic with constants stays symbolic."""
+        if isinstance(op, arith.ConstantOp):
+            assert isinstance(op.value, IntegerAttr)
+            self.indices[op.result] = IndexExpr.const(op.value.value.data)
+            return True
+        if not isinstance(op, arith.AddiOp | arith.MuliOp | arith.DivUIOp | arith.RemUIOp):
+            return False
+        if op.lhs not in self.indices or op.rhs not in self.indices:
+            return False
+        a, b = self.indices[op.lhs], self.indices[op.rhs]
+        if isinstance(op, arith.AddiOp):
+            result = a + b
+        elif isinstance(op, arith.MuliOp):
+            if a.constant is None and b.constant is None:
+                return False
+            result = a * b
+        else:
+            if b.constant is None:
+                return False
+            result = a // b.constant if isinstance(op, arith.DivUIOp) else a % b.constant
+        self.indices[op.result] = result
+        if op.result.name_hint and result.terms:
+            self.emitter.name(result, op.result.name_hint)
+        return True
+
+    def _workgroup_id(self, op: tile.WorkgroupIdOp) -> None:
+        value = self.emitter.value(hip.WorkgroupIdOp(), hint=op.result.name_hint or "workgroup")
+        self.indices[op.result] = self.emitter.variable("workgroup", grid_size(self.function) - 1, value)
+
+    def _stage(self, op: tile.StageOp) -> None:
+        self.emitter.insert(hip.StageOp(op.title.data))
+
+    def _view(self, op: Operation) -> None:
+        pass  # views are read where a tile is loaded or stored
+
+    def _lds_alloc(self, op: tile.LdsAllocOp) -> None:
+        self.lds[op.result] = self.emitter.value(hip.LdsAllocOp(op.result.type), 0, op.result.name_hint)
+        assert isinstance(op.result.type, MemRefType)
+        element = op.result.type.element_type
+        size = 4 if element == i32 or not isinstance(element, IntegerType) else element.width.data // 8
+        bytes_ = prod(op.result.type.get_shape()) * size
+        self.lds_bytes += bytes_
+
+    def _barrier(self, op: tile.BarrierOp) -> None:
+        self.emitter.insert(hip.BarrierOp())
+
+    def _fill(self, op: tile.TileFillOp) -> None:
+        self.tiles[op.result] = fill(self.emitter, tile.tile_of(op.result), self.scalar(op.value), op.result.name_hint)
+
+    def _tile_index(self, op: tile.TileIndexOp) -> None:
+        type_ = tile.tile_of(op.result)
+        base = self.index(op.base)
+        strides = op.strides.get_values()
+        for coordinate, stride in zip(self.share(type_), strides, strict=True):
+            base = base + coordinate * int(stride)
+        self.tiles[op.result] = IndexTile(type_, base, tuple(int(s) for s in strides))
+
+    def _load(self, op: tile.TileLoadOp) -> None:
+        type_ = tile.tile_of(op.result)
+        indices = [self.index(i) for i in op.indices]
+        where = None if op.mask is None else self.tiles[op.mask]
+        self.tiles[op.result] = load_tile(
+            self.emitter, type_, op.view, indices, self.share(type_), where, self.lds, op.result.name_hint
+        )
+
+    def _store(self, op: tile.TileStoreOp) -> None:
+        type_ = tile.tile_of(op.value)
+        indices = [self.index(i) for i in op.indices]
+        store_tile(
+            self.emitter, self.tiles[op.value], op.view, indices, self.share(type_), self.copies(type_), self.lds
+        )
+
+    def _scalar_load(self, op: memref.LoadOp) -> None:
+        indices = [self.index(i) for i in op.indices]
+        self.scalars[op.res] = load_scalar(self.emitter, op.memref, indices, self.lds, op.res.name_hint)
+
+    def _mma(self, op: tile.TileMmaOp) -> None:
+        c = self._owned(op, op.c)
+        a, b = self.tiles[op.a], self.tiles[op.b]
+        assert isinstance(a, RegsTile) and isinstance(b, RegsTile) and isinstance(c, RegsTile)
+        multiply(self.emitter, self.arch.instruction(op.instruction.data), a, b, c, op)
+        self.tiles[op.result] = c
+
+    def _map(self, op: tile.TileMapOp) -> None:
+        inputs: list[LaneTile | SSAValue] = [
+            self.tiles[v] if isinstance(v.type, tile.TileType) else self.scalar(v) for v in op.inputs
+        ]
+        target: RegsTile | None = None
+        for value in op.inputs:
+            if value.type == op.result.type and self._dies(op, value) and isinstance(self.tiles[value], RegsTile):
+                held = self.tiles[value]
+                assert isinstance(held, RegsTile)
+                target = held
+                break
+        self.tiles[op.result] = map_tile(self.emitter, op, inputs, target)
+
+    def _mask(self, op: tile.TileMaskOp) -> None:
+        scores = self._owned(op, op.scores)
+        keys = self.index(op.base)
+        strides = tuple(int(s) for s in op.strides.get_values())
+        for coordinate, stride in zip(self.share(op.scores), strides, strict=True):
+            keys = keys + coordinate * stride
+        bounds = [None if b is None else self.tiles[b] for b in (op.upper, op.lower)]
+        type_ = tile.tile_of(op.scores)
+        self.tiles[op.result] = mask(self.emitter, scores, IndexTile(type_, keys, strides), bounds[0], bounds[1])
+
+    def _reduce(self, op: tile.TileReduceOp) -> None:
+        value = self.tiles[op.value]
+        self.tiles[op.result] = reduce_tile(
+            self.emitter, value, op.kind.data, op.dim.value.data, tile.tile_of(op.result), op.result.name_hint
+        )
+
+    def _convert(self, op: tile.TileConvertLayoutOp) -> None:
+        value = self.tiles[op.value]
+        self.tiles[op.result] = convert_layout(self.emitter, value, tile.tile_of(op.result), op.result.name_hint)
+
+    # ---- register arrays that change in place
+
+    def _dies(self, op: Operation, value: SSAValue) -> bool:
+        """Whether `op` is the only use of a tile, in the block that the tile belongs to."""
+        owner = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        return value.uses.get_length() == 1 and owner is op.parent
+
+    def _owned(self, op: Operation, value: SSAValue) -> LaneTile:
+        """A tile that may be changed: the value itself when this is its last use, else a copy."""
+        held = self.tiles[value]
+        if not isinstance(held, RegsTile) or self._dies(op, value):
+            return held
+        return self._copy(held, value.name_hint)
+
+    def _copy(self, source: RegsTile, hint: str | None, target: RegsTile | None = None) -> RegsTile:
+        target = new_registers(self.emitter, source.tile, hint) if target is None else target
+        first = 1 if source.tile.layout.regs and hip.lanes_of(source.regs.type.element) > 1 else 0  # pyright: ignore
+        with register_loops(self.emitter, source.tile.layout, skip=first) as (_, number):
+            target.put(self.emitter, source.vector(self.emitter, number), number)
+        return target
+
+    # ---- control flow
+
+    def _for(self, op: scf.ForOp) -> None:
+        e = self.emitter
+        bound = op.attributes.get("rock.trip_bound")
+        if not isinstance(bound, IntegerAttr):
+            raise XpagedError("a tile-level loop needs the attribute rock.trip_bound, the most trips it can make", at=op)
+        for value, expected in ((op.lb, 0), (op.step, 1)):
+            if value not in self.indices or self.indices[value].constant != expected:
+                raise XpagedError("a tile-level loop goes from 0 in steps of 1", at=op)
+        inner = list(op.body.block.args[1:])
+        held: list[LaneTile | SSAValue] = []
+        for initial, argument in zip(op.iter_args, inner, strict=True):
+            if isinstance(initial.type, tile.TileType):
+                mine = self.tiles[initial]
+                if isinstance(mine, RegsTile) and not self._dies(op, initial):
+                    mine = self._copy(mine, argument.name_hint)
+                if isinstance(mine, RegsTile) and argument.name_hint:
+                    mine.regs.name_hint = argument.name_hint
+                held.append(mine)
+            else:
+                held.append(self.scalar(initial))
+        carried = [h.value if isinstance(h, ScalarTile) else h for h in held if not isinstance(h, RegsTile)]
+        assert all(isinstance(c, SSAValue) for c in carried)
+        upper = self.scalar(op.ub)
+        with e.loop(
+            op.body.block.args[0].name_hint or "it",
+            upper,
+            carried=carried,  # pyright: ignore[reportArgumentType]
+            bound=bound.value.data,
+        ) as (induction, loop):
+            self.indices[op.body.block.args[0]] = induction
+            arguments = iter(loop.body.block.args[1:])
+            for argument, mine in zip(inner, held, strict=True):
+                self._bind(argument, mine, arguments)
+            self._block(op.body.block)
+            terminator = op.body.block.last_op
+            assert isinstance(terminator, scf.YieldOp)
+            self._yield(terminator, held, bool(carried))
+        results = iter(loop.results)
+        for result, mine in zip(op.results, held, strict=True):
+            self._bind(result, mine, results)
+
+    def _bind(self, value: SSAValue, held: LaneTile | SSAValue, carried: object) -> None:
+        if isinstance(held, RegsTile):
+            self.tiles[value] = held
+            return
+        new = next(carried)  # pyright: ignore
+        assert isinstance(new, SSAValue)
+        new.name_hint = value.name_hint
+        if isinstance(held, ScalarTile):
+            self.tiles[value] = ScalarTile(held.tile, new)
+        else:
+            self.scalars[value] = new
+
+    def _yield(self, op: scf.YieldOp, held: list[LaneTile | SSAValue], carries: bool) -> None:
+        own = {h.regs for h in held if isinstance(h, RegsTile)}
+        moves: list[tuple[RegsTile, RegsTile]] = []
+        values: list[SSAValue] = []
+        for value, target in zip(op.arguments, held, strict=True):
+            if isinstance(target, RegsTile):
+                source = self.tiles[value]
+                assert isinstance(source, RegsTile)
+                if source.regs is not target.regs:
+                    if source.regs in own:
+                        source = self._copy(source, None)
+                    moves.append((source, target))
+            elif isinstance(target, ScalarTile):
+                values.append(self._scalar_of(value))
+            else:
+                values.append(self.scalar(value))
+        for source, target in moves:
+            self._copy(source, None, target)
+        if carries:
+            self.emitter.yield_(*values)
+
+    def _scalar_of(self, value: SSAValue) -> SSAValue:
+        held = self.tiles[value]
+        zeros = [IndexExpr.const(0)] * len(tile.tile_of(value).shape)
+        return held.element(self.emitter, zeros)
+
+    def _if(self, op: scf.IfOp) -> None:
+        if op.results or any(o for o in op.false_region.ops if not isinstance(o, scf.YieldOp)):
+            raise XpagedError("a tile-level scf.if has one branch and no results", at=op)
+        with self.emitter.condition(self.scalar(op.cond)):
+            self._block(op.true_region.block)
+
+    def _nothing(self, op: Operation) -> None:
+        pass
+
+    def _return(self, op: func.ReturnOp) -> None:
+        self.emitter.insert(func.ReturnOp())
+
+
+_HANDLERS: dict[type[Operation], Callable[..., None]] = {
+    tile.WorkgroupIdOp: _Lowering._workgroup_id,
+    tile.StageOp: _Lowering._stage,
+    TransformOp: _Lowering._view,
+    DerefOp: _Lowering._view,
+    tile.LdsAllocOp: _Lowering._lds_alloc,
+    tile.BarrierOp: _Lowering._barrier,
+    tile.TileFillOp: _Lowering._fill,
+    tile.TileIndexOp: _Lowering._tile_index,
+    tile.TileLoadOp: _Lowering._load,
+    tile.TileStoreOp: _Lowering._store,
+    memref.LoadOp: _Lowering._scalar_load,
+    tile.TileMmaOp: _Lowering._mma,
+    tile.TileMapOp: _Lowering._map,
+    tile.TileMaskOp: _Lowering._mask,
+    tile.TileReduceOp: _Lowering._reduce,
+    tile.TileConvertLayoutOp: _Lowering._convert,
+    scf.ForOp: _Lowering._for,
+    scf.IfOp: _Lowering._if,
+    scf.YieldOp: _Lowering._nothing,
+    func.ReturnOp: _Lowering._return,
+}
+_ = (BlockArgument, Region, StringAttr)

@@ -1,0 +1,133 @@
+"""The sizes of an attention problem, and the tile sizes that a kernel for it uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from xdsl.dialects.builtin import AnyFloat, MemRefType
+from xdsl.ir import Attribute, SSAValue
+
+from xpaged.arch.table import Arch
+from xpaged.dialects.rock.attention import AttentionOp
+from xpaged.dialects.rock.attrs import AttentionParamsAttr
+from xpaged.dialects.rock.views import chain_of
+from xpaged.errors import XpagedError
+from xpaged.ir.index_expr import IndexExpr
+from xpaged.ir.transform_map import apply_chain
+
+INSTRUCTION_ROWS = 16  # rows and columns of the matrix instructions that are used
+MAX_WAVES = 4  # waves of a workgroup
+
+
+def round_up(value: int, step: int) -> int:
+    """The smallest multiple of `step` that is at least `value`."""
+    return -(-value // step) * step
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The static shape of a memref."""
+    assert isinstance(value.type, MemRefType)
+    return value.type.get_shape()
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Sizes of one `rock.attention`: `groups` KV heads of all batch entries, each with `ratio` query heads.
+
+    `fold` query heads of a KV head are rows of one problem: `ratio`, or 1 where their key bounds may differ.
+    """
+
+    groups: int
+    ratio: int
+    fold: int
+    queries: int
+    keys: int
+    channels: int
+    value_channels: int
+    element: AnyFloat
+
+    @property
+    def problems(self) -> int:
+        """Independent problems: KV heads, or query heads when they are not folded."""
+        return self.groups * self.ratio // self.fold
+
+    @property
+    def rows(self) -> int:
+        """Query rows of one problem."""
+        return self.queries * self.fold
+
+
+def geometry_of(op: AttentionOp) -> Geometry:
+    """The sizes of an attention operation on memrefs."""
+    sizes = op.sizes
+    ratio = sizes.repeats
+    element = op.queries.type.element_type  # pyright: ignore
+    fold = ratio if all(_same_for_group(x, ratio) for x in (op.currentSeqLen, op.prefixOffset) if x) else 1
+    if not isinstance(element, AnyFloat) or element != op.values.type.element_type:  # pyright: ignore
+        raise XpagedError(
+            "attention kernels are made for Q, K and V of one float type",
+            at=op,
+            found=f"Q of {element}, V of {op.values.type.element_type}",  # pyright: ignore
+            expected="f16 or f32",
+        )
+    return Geometry(
+        sizes.kv_groups, ratio, fold, sizes.seq_q, sizes.seq_k, sizes.dim_qk, sizes.dim_v, element
+    )
+
+
+def _same_for_group(value: SSAValue, ratio: int) -> bool:
+    """Whether a value per query head is the same for all query heads of a KV head, as its view proves."""
+    if ratio == 1:
+        return True
+    group = IndexExpr.var("group", 0, shape_of(value)[0] // ratio - 1)
+    member = IndexExpr.var("member", 0, ratio - 1)
+    chain = chain_of(value)
+    lower, conditions = apply_chain(chain.maps, [group * ratio + member])
+    return not conditions and not any(x.depends_on("member") for x in lower)
+
+
+def bytes_of(type_: Attribute) -> int:
+    """Bytes of one element."""
+    assert isinstance(type_, AnyFloat)
+    return type_.bitwidth // 8
+
+
+def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
+    """Tile sizes that fit any geometry: registers of a lane first, then waves where there is work for them.
+
+    Few query rows (decode) leave waves over, which then take turns on the keys; their results are joined through LDS.
+    """
+    size = bytes_of(geometry.element)
+    query_waves = min(MAX_WAVES, ceil(geometry.rows / INSTRUCTION_ROWS))
+    key_waves = MAX_WAVES // query_waves
+    limit = 512 if size == 2 else 256
+    value_channels = _even(geometry.value_channels, limit)
+    chunk = _even(geometry.channels, 256 if size == 2 else 128)
+    wide = value_channels <= 128 and chunk <= 128 and size == 2
+    keys_per_tile = 32 if wide and geometry.keys > 16 * key_waves else 16
+    while key_waves > 1 and (
+        key_waves // 2 * keys_per_tile >= geometry.keys
+        or lds_bytes(query_waves, key_waves, value_channels) > arch.lds_bytes
+    ):
+        key_waves //= 2
+    return AttentionParamsAttr.of(
+        keys_per_tile=keys_per_tile,
+        query_waves=query_waves,
+        key_waves=key_waves,
+        channel_chunk=chunk,
+        value_channels=value_channels,
+    )
+
+
+def _even(extent: int, limit: int) -> int:
+    """A tile of at most `limit`, a multiple of 16, that divides the extent with the least padding."""
+    pieces = ceil(extent / limit)
+    return round_up(ceil(extent / pieces), INSTRUCTION_ROWS)
+
+
+def lds_bytes(query_waves: int, key_waves: int, value_channels: int) -> int:
+    """LDS that the join of the key waves takes: O, the row maximum and the row sum in f32."""
+    if key_waves == 1:
+        return 0
+    return key_waves * query_waves * INSTRUCTION_ROWS * (value_channels + 2) * 4

@@ -1,0 +1,206 @@
+"""Loads and stores of one lane: a piece of a tile, in as few and as wide accesses as its place in memory allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerType, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+
+from xpaged.dialects import hip
+from xpaged.dialects.rock.tile_type import TileType
+from xpaged.ir.index_expr import IndexExpr
+from xpaged.ir.layout import Digit
+from xpaged.lowering.access import Place, place_of, run_at
+from xpaged.lowering.emitter import Emitter, fits_i32
+from xpaged.lowering.lane_tiles import (
+    LaneTile,
+    RegsTile,
+    ScalarTile,
+    cut,
+    join,
+    new_registers,
+    register_loops,
+    vector_size,
+)
+
+Buffers = dict[SSAValue, SSAValue]  # arguments and LDS buffers: old value -> new value
+WIDEST = 16  # bytes
+
+
+def element_bytes(type_: Attribute) -> int:
+    """The size of an element in memory."""
+    if isinstance(type_, IntegerType):
+        return max(1, type_.width.data // 8)
+    return type_.bitwidth // 8  # pyright: ignore
+
+
+class _Piece:
+    """The memory side of one tile: places of its vectors, and how wide an access may be."""
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        tile: TileType,
+        view: SSAValue,
+        indices: Sequence[IndexExpr],
+        share: Sequence[IndexExpr],
+        buffers: Buffers,
+    ) -> None:
+        self.emitter, self.tile, self.view = emitter, tile, view
+        self.indices, self.share, self.buffers = list(indices), list(share), buffers
+        self.bytes = element_bytes(tile.element_type)
+        first = tile.layout.regs[0] if vector_size(tile) > 1 else Digit(1, -1, 0)
+        self.size, self.first = vector_size(tile), first
+        self.width = self._widest()
+
+    def place(self, at: Sequence[IndexExpr], step: IndexExpr | int) -> Place:
+        """The place of the element at register coordinates `at`, `step` registers into its vector."""
+        coordinates = [a + b for a, b in zip(self.share, at, strict=True)]
+        if self.first.dim >= 0:
+            coordinates[self.first.dim] = coordinates[self.first.dim] + IndexExpr.of(step) * self.first.stride
+        return place_of(self.view, [*self.indices, *coordinates])
+
+    def run(self, at: Sequence[IndexExpr], part: IndexExpr | int) -> Place:
+        """The place of access number `part` of a vector."""
+        if self.width == 1:
+            return self.place(at, part)
+        run = IndexExpr.var("run", 0, self.width - 1)
+        place = run_at(self.place(at, IndexExpr.of(part) * self.width + run), run, self.width)
+        assert place is not None
+        return place
+
+    def digits(self) -> list[IndexExpr]:
+        """Register coordinates with one free variable a digit, for questions about all registers at once."""
+        at = [IndexExpr.const(0) for _ in self.tile.layout.shape]
+        for number, digit in enumerate(self.tile.layout.regs[1 if self.size > 1 else 0 :]):
+            at[digit.dim] = at[digit.dim] + IndexExpr.var(f"digit{number}", 0, digit.size - 1) * digit.stride
+        return at
+
+    def _widest(self) -> int:
+        width = self.size
+        while width > 1 and (self.size % width or width & (width - 1) or width * self.bytes > WIDEST):
+            width -= 1
+        at = self.digits()
+        while width > 1:
+            run = IndexExpr.var("run", 0, width - 1)
+            parts = self.size // width
+            part = IndexExpr.var("part", 0, parts - 1)
+            if run_at(self.place(at, part * width + run), run, width) is not None:
+                break
+            width //= 2
+        return width
+
+    def page_digits(self) -> list[Digit]:
+        """The register digits that the page depends on: their loops go outermost, so a page is looked up once."""
+        entry = self.place(self.digits(), 0).entry
+        if entry is None:
+            return []
+        digits = self.tile.layout.regs[1 if self.size > 1 else 0 :]
+        return [d for number, d in enumerate(digits) if entry.depends_on(f"digit{number}")]
+
+    def base(self, place: Place, hint: str) -> SSAValue:
+        """The buffer, or the address of the page: looked up where its entry is known, and once."""
+        emitter = self.emitter
+        if place.entry is None:
+            return self.buffers[place.base]
+        entry = place.entry
+        depth = emitter.depth_of(entry)
+        known = emitter.scopes[depth].pages
+        key = (place.base, entry)
+        if key not in known:
+            index = emitter.index(entry, hint=f"{hint}_page")
+            if not entry.within(0, place.entries):
+                # Only padding can point past the table, and padding is not read: any valid entry will do.
+                last = emitter.constant(place.entries - 1, index.type)
+                index = emitter.value(arith.MinUIOp(index, last), depth)
+            table = self.buffers[place.base]
+            known[key] = emitter.value(hip.LoadOp(table, index, i64), depth, f"{hint}_address")
+        return known[key]
+
+    def offset(self, place: Place) -> SSAValue:
+        """The element offset of an access."""
+        return self.emitter.index(place.offset, wide=not fits_i32(place.offset, self.bytes))
+
+
+def _vector(element: Attribute, size: int) -> Attribute:
+    return element if size == 1 else VectorType(element, [size])
+
+
+def load_tile(
+    emitter: Emitter,
+    tile: TileType,
+    view: SSAValue,
+    indices: Sequence[IndexExpr],
+    share: Sequence[IndexExpr],
+    where: LaneTile | None,
+    buffers: Buffers,
+    hint: str | None,
+) -> LaneTile:
+    """The lane's piece of a tile, read from memory; `share` is the lane's and wave's part of the coordinates."""
+    piece = _Piece(emitter, tile, view, indices, share, buffers)
+    name = hint or "tile"
+
+    def part(at: Sequence[IndexExpr], number: int) -> SSAValue:
+        place = piece.run(at, number)
+        alive = None if where is None else where.element(emitter, at)
+        base = piece.base(place, name)
+        ok = emitter.both(alive, emitter.all_of(place.conditions))
+        kind = hip.LdsLoadOp if hip.is_lds(base.type) else hip.LoadOp
+        return emitter.value(kind(base, piece.offset(place), _vector(tile.element_type, piece.width), ok))
+
+    parts = piece.size // piece.width
+    if tile.layout.registers == 1:
+        return ScalarTile(tile, part([IndexExpr.const(0)] * len(tile.shape), 0))
+    held = new_registers(emitter, tile, hint)
+    with register_loops(emitter, tile.layout, skip=1 if piece.size > 1 else 0, outer=piece.page_digits()) as (at, number):
+        held.put(emitter, join(emitter, [part(at, p) for p in range(parts)]), number)
+    return held
+
+
+def store_tile(
+    emitter: Emitter,
+    value: LaneTile,
+    view: SSAValue,
+    indices: Sequence[IndexExpr],
+    share: Sequence[IndexExpr],
+    copies: Sequence[tuple[IndexExpr, int, int]],
+    buffers: Buffers,
+) -> None:
+    """Write the lane's piece of a tile; of several lanes with the same elements only the first one writes."""
+    tile = value.tile
+    piece = _Piece(emitter, tile, view, indices, share, buffers)
+    once = emitter.all_of(copies)
+
+    def put(at: Sequence[IndexExpr], number: int, element: SSAValue) -> None:
+        place = piece.run(at, number)
+        base = piece.base(place, "out")
+        ok = emitter.both(once, emitter.all_of(place.conditions))
+        kind = hip.LdsStoreOp if hip.is_lds(base.type) else hip.StoreOp
+        emitter.insert(kind(element, base, piece.offset(place), ok))
+
+    if not isinstance(value, RegsTile):
+        put([IndexExpr.const(0)] * len(tile.shape), 0, value.element(emitter, [IndexExpr.const(0)] * len(tile.shape)))
+        return
+    with register_loops(emitter, tile.layout, skip=1 if piece.size > 1 else 0) as (at, number):
+        whole = value.vector(emitter, number)
+        for p in range(piece.size // piece.width):
+            element = cut(emitter, whole, p * piece.width, piece.width) if piece.size > 1 else whole
+            put(at, p, element)
+
+
+def load_scalar(
+    emitter: Emitter, view: SSAValue, indices: Sequence[IndexExpr], buffers: Buffers, hint: str | None
+) -> SSAValue:
+    """One element that is the same for all lanes, through a view."""
+    place = place_of(view, indices)
+    assert place.entry is None
+    type_ = view.type.element_type  # pyright: ignore
+    ok = emitter.all_of(place.conditions)
+    wide = not fits_i32(place.offset, element_bytes(type_))
+    loaded = emitter.value(hip.LoadOp(buffers[place.base], emitter.index(place.offset, wide=wide), type_, ok))
+    return emitter.value(hip.UniformOp(loaded), hint=hint)
+
+
+__all__ = ["FloatAttr", "element_bytes", "load_scalar", "load_tile", "store_tile"]

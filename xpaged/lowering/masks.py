@@ -1,0 +1,47 @@
+"""Which keys a query row keeps: the one place of the mask rules (the float64 oracle is the permitted second).
+
+A row keeps the keys `lower <= j <= upper`:
+
+    last   = min(KV index, Sk - 1)      the KV index is inclusive, signed, -1: no key; without one, last = Sk - 1
+    upper  = min(last, i)               causal: top-left, query row i keeps key j when j <= i
+    upper  = min(last, i + offset)      causal with a prefix offset
+    lower  = max(0, last - W)           sliding window of W keys back: W + 1 keys
+
+The rules are written over `MaskArithmetic`, so the interpreter evaluates them on NumPy arrays and the lowering emits
+them as operations.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class MaskArithmetic(Protocol[T]):
+    """What the rules need of a number system: signed minimum, maximum, sum, and constants."""
+
+    def const(self, value: int) -> T: ...
+    def min(self, a: T, b: T) -> T: ...
+    def max(self, a: T, b: T) -> T: ...
+    def add(self, a: T, b: T) -> T: ...
+
+
+def last_key(ops: MaskArithmetic[T], kv_index: T | None, keys: int) -> T:
+    """The last valid key of a sequence, -1 for none; `keys` is Sk."""
+    last = ops.const(keys - 1)
+    return last if kv_index is None else ops.min(kv_index, last)
+
+
+def upper_key(ops: MaskArithmetic[T], last: T, row: T | None, offset: T | None) -> T:
+    """The last key that a row keeps; `row` is the query row of a causal mask, None without one."""
+    if row is None:
+        return last
+    return ops.min(last, row if offset is None else ops.add(row, offset))
+
+
+def lower_key(ops: MaskArithmetic[T], last: T, look_back: int | None) -> T | None:
+    """The first key that a row keeps, None when there is no window."""
+    if look_back is None:
+        return None
+    return ops.max(ops.const(0), ops.add(last, ops.const(-look_back)))
