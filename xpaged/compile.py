@@ -114,7 +114,7 @@ def compile(
     if not names:
         raise XpagedError("no architecture to compile for", fix="name one with --arch")
     with ThreadPoolExecutor(max_workers=len(names) + 1) as pool:
-        if wanted != {"hip"} and to is None:
+        if to is None and ("asm" in wanted or "object" in wanted):
             pool.submit(prepare, toolchain)
         jobs = [pool.submit(_build, *_lower(module, name, wanted, to), toolchain) for name in names]
         kernels = [job.result() for job in jobs]

@@ -291,7 +291,7 @@ def test_a_compiler_is_asked_once_even_by_several_threads(only: Path) -> None:
     path = clang_like(only, "clang-87", "87.0.0", "exit 1")
     path.write_text(path.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho asked >> '{log}'\n"))
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: next(select("clang", "gfx942")), range(4)))
+        answers = [job.result() for job in [pool.submit(next, select("clang", "gfx942")) for _ in range(4)]]
     toolchain.prepare("clang")
     assert {answer.version for answer in answers} == {"87.0.0"}
     assert log.read_text() == "asked\n"
