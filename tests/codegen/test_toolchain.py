@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -144,6 +145,21 @@ def test_an_unusable_temporary_folder_is_a_refusal(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / NOTHING))
     with pytest.raises(ToolchainError, match="could not be run"):
         bundled.compile(mfma_text, "gfx942")
+
+
+def test_a_step_that_fails_on_a_full_disk_says_so(
+    bundled: Compiler, mfma_text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage("/")
+
+    def full(path: Path) -> object:
+        return usage._replace(free=100)
+
+    monkeypatch.setattr(shutil, "disk_usage", full)
+    assert bundled.compile(mfma_text, "gfx942").object is not None
+    with pytest.raises(ToolchainError, match="No space left on device") as caught:
+        bundled.compile(mfma_text + "}", "gfx942")
+    assert "TMPDIR" in str(caught.value.fix)
 
 
 # ---- compilers that misbehave -----------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ COMPILE_SECONDS = 300.0
 PROBE_SECONDS = 60.0
 
 _SOURCE = "kernel.hip"
+_LEAST_BYTES = 1 << 20  # with less room than this, a step that failed is taken to have failed of it
 _TEXT_FLAGS = (
     *("-std=c++17", "-O3", "-nogpuinc", "-nogpulib"),
     f"-mcode-object-version={CODE_OBJECT_VERSION}",
@@ -163,6 +164,8 @@ class Compiler:
                 fix="choose another --toolchain",
             )
         if done.status != 0:
+            if shutil.disk_usage(work).free < _LEAST_BYTES:  # a linker whose output does not fit dies of a signal
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(work))
             crashed = done.status < 0 or "PLEASE submit a bug report" in done.errors
             raise ToolchainError(
                 f"{self.name} {'crashed on' if crashed else 'refused'} the kernel",
