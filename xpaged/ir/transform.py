@@ -65,12 +65,12 @@ class Transform:
             case "Slice":
                 return [u + p[2 * i] if p[2 * i] else u for i, u in enumerate(upper)], []
             case "Broadcast":
-                return [u % n for u, n in zip(upper, p, strict=True)], []
+                return [u % n if n > 1 else 0 for u, n in zip(upper, p, strict=True)], []
             case "Embed":
                 total = _weighted_sum(upper, p)
                 return [total], [(total, 0, lower_bounds[0])]
             case "Unmerge":
-                return [_weighted_sum(upper, _strides(p))], []
+                return [_position(upper, p)], []
             case "Merge":
                 return _digits(upper[0], p), []
             case "AddDim":
@@ -127,10 +127,6 @@ class Transform:
         return None
 
 
-def _strides(lengths: Sequence[int]) -> list[int]:
-    return [prod(lengths[i + 1 :]) for i in range(len(lengths))]
-
-
 def _weighted_sum(values: Sequence[Any], weights: Sequence[int]) -> Any:
     total: Any = None
     for value, weight in zip(values, weights, strict=True):
@@ -139,9 +135,21 @@ def _weighted_sum(values: Sequence[Any], weights: Sequence[int]) -> Any:
     return total
 
 
-def _digits(value: Any, lengths: Sequence[int]) -> list[Any]:
+def _position(digits: Sequence[Any], lengths: Sequence[int]) -> Any:
+    """The row-major position of `digits` in a shape of `lengths`."""
+    total = digits[0]
+    for digit, length in zip(digits[1:], lengths[1:], strict=True):
+        total = (total * length if length > 1 else total) + digit
+    return total
+
+
+def _digits(position: Any, lengths: Sequence[int]) -> list[Any]:
+    """The row-major digits of `position` in a shape of `lengths`: 0 where the length is 1."""
     digits: list[Any] = []
-    for i, stride in enumerate(_strides(lengths)):
-        digit = value if stride == 1 else value // stride
-        digits.append(digit if i == 0 else digit % lengths[i])
+    leading = True
+    for i, length in enumerate(lengths):
+        stride = prod(lengths[i + 1 :])
+        digit = position // stride if stride > 1 else position
+        digits.append(0 if length == 1 else digit if leading else digit % length)
+        leading = leading and length == 1
     return digits
