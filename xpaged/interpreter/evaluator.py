@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ContainerType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator, SymbolTable
 
@@ -206,10 +206,11 @@ class Compiler:
         if make is None:
             raise XpagedError(f"the interpreter has no rule for {op.name!r}", at=op)
         try:
-            return make(op, self)
+            code = make(op, self)
         except Exception as error:
             _place(error, op)
             raise
+        return _told_types(op, code) if self.exact else code
 
     def _new_slot(self, value: SSAValue) -> int:
         if self._free:
@@ -222,6 +223,27 @@ class Compiler:
 
     def _release(self, values: Iterable[SSAValue]) -> None:
         self._free.extend(self.slots[v] for v in values)
+
+
+def _told_types(op: Operation, code: OpCode) -> OpCode:
+    """In exact evaluation a value may be an object that bounds its own error: it is told the type of each result."""
+    types = [dtype_of(r.type) if _holds_floats(r.type) else None for r in op.results]
+    if len(types) != 1 or types[0] is None:
+        return code
+    dtype = types[0]
+
+    def run(m: Machine, *values: Value) -> Value:
+        result = code(m, *values)
+        rounded = getattr(result, "rounded", None)
+        return result if rounded is None else rounded(dtype)
+
+    return run
+
+
+def _holds_floats(type: Attribute) -> bool:
+    if isinstance(type, ContainerType):
+        type = type.get_element_type()
+    return isinstance(type, AnyFloat)
 
 
 def _last_uses(block: Block) -> tuple[dict[Operation, list[SSAValue]], set[SSAValue]]:
@@ -328,7 +350,9 @@ def _place(error: Exception, op: Operation | None) -> None:
 
 class Program:
     """A module made ready to run. With `exact` every float is a float64 and no operation rounds to a narrower type:
-    the mathematics that the module means, as far as its operations go."""
+    the mathematics that the module means, as far as its operations go. Values may then also be objects that follow
+    their own errors: the evaluator calls their `rounded(dtype)` with the type of each result, and conversions their
+    `narrowed(dtype)`."""
 
     def __init__(self, module: ModuleOp, *, exact: bool = False) -> None:
         self.module = module

@@ -94,6 +94,11 @@ def _positions(maps: tuple[TransformMap, ...], shape: tuple[int, ...]) -> Array:
     return view_through(maps, np.arange(prod(shape)).reshape(shape), -1)
 
 
+def page_alignment(bytes: int) -> int:
+    """What the address of a page of `bytes` bytes is a multiple of: the largest power of two in `bytes`, 16 at most."""
+    return min(bytes & -bytes, 16)
+
+
 @dataclass(frozen=True)
 class MemRef:
     """A view of memory.
@@ -218,9 +223,10 @@ class MemRef:
             return replace(self, shape=self.buffer_shape, maps=()).load(memory, coords, mask=index >= 0)
         pages = self.page_addresses(memory)
         size = self.buffer_shape[2]
+        align = page_alignment(size * self.dtype.itemsize)
         mapped = memory.is_mapped(pages, size * self.dtype.itemsize)
         if mapped.all():
-            return view_through(self.maps, memory.load(pages, self.dtype, size).reshape(self.buffer_shape))
+            return view_through(self.maps, memory.load(pages, self.dtype, size, align=align).reshape(self.buffer_shape))
         there = np.broadcast_to(mapped[..., None], self.buffer_shape)
         missing = ~view_through(self.maps, there, True)
         if needed is not None:
@@ -235,7 +241,7 @@ class MemRef:
                 f"of a page table leads to and where nothing is mapped: {where}",
                 address,
             )
-        data = memory.load(pages, self.dtype, size, mapped).reshape(self.buffer_shape)
+        data = memory.load(pages, self.dtype, size, mapped, align).reshape(self.buffer_shape)
         return view_through(self.maps, data)
 
     def page_addresses(self, memory: Memory) -> Array:

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Value, binary, nullary, rule, unary
-from xpaged.interpreter.numerics import Array, widen
+from xpaged.interpreter.numerics import Array, dtype_of, widen
 
 Binary = Callable[[Array, Array], Array]
 
@@ -98,7 +98,7 @@ def constant_array(value: object, b: Compiler, op: Operation) -> Array:
         dtype = b.dtype(value.type)
         return np.array([value.value.data & ((1 << 64) - 1)], np.uint64).astype(dtype)
     if isinstance(value, FloatAttr):
-        return np.array([value.value.data], np.float64).astype(b.dtype(value.type))
+        return np.array([value.value.data], np.float64).astype(dtype_of(value.type)).astype(b.dtype(value.type))
     if isinstance(value, DenseIntOrFPElementsAttr):
         type = value.type
         assert isinstance(type, ShapedType)
@@ -209,6 +209,9 @@ def fptoui(op: arith.FPToUIOp, b: Compiler) -> OpCode:
 @rule(arith.ExtFOp, arith.TruncFOp)
 def convert_float(op: Operation, b: Compiler) -> OpCode:
     dtype = b.dtype(op.results[0].type)
+    if b.exact:
+        storage = dtype_of(op.results[0].type)
+        return unary(lambda x: x if isinstance(x, np.ndarray) else x.narrowed(storage))
     if dtype == np.float32 and isinstance(op, arith.ExtFOp):
         return unary(widen)
     return unary(lambda x: x.astype(dtype))
