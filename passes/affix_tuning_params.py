@@ -84,7 +84,10 @@ def _configured(config: object, geometry: Geometry, arch: Arch, op: AttentionOp)
     chosen["keys_per_tile"] = round_up(int(numbers[0]), INSTRUCTION_ROWS)
     if chosen["keys_per_tile"] > 64:
         raise XpagedError(
-            "mPerBlockG0 is more keys than the registers of a lane can hold", at=op, found=numbers[0], expected="at most 64"
+            "mPerBlockG0 is more keys than the registers of a lane can hold",
+            at=op,
+            found=numbers[0],
+            expected="at most 64",
         )
     while chosen["key_waves"] > 1 and (
         chosen["key_waves"] * chosen["query_waves"] > MAX_WAVES

@@ -22,12 +22,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.builder import Builder as OpBuilder
-from xdsl.builder import InsertPoint
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
 from xdsl.ir import SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xpaged.arch import arch_of_function
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
@@ -62,7 +61,10 @@ def _lower(op: AttentionOp) -> None:
         raise XpagedError("rock.attention has no tile sizes", at=op, fix="run affix-tuning-params first")
     if op.split_kv != 1:
         raise XpagedError(
-            "splitting the keys over workgroups is not supported yet", at=op, found=f"splitKV = {op.split_kv}", expected=1
+            "splitting the keys over workgroups is not supported yet",
+            at=op,
+            found=f"splitKV = {op.split_kv}",
+            expected=1,
         )
     if op.softmax_type != f32:
         raise XpagedError("the softmax of a kernel is computed in f32", at=op, found=op.softmax_type, expected="f32")
@@ -110,8 +112,8 @@ def _describe(op: AttentionOp, sizes: Geometry, new: GridwiseAttentionAccelOp) -
     """What the kernel computes, for the head of its text."""
     heads = sizes.groups * sizes.ratio
     lines = [
-        f"Attention of {heads} query heads and {sizes.groups} KV heads (all batch entries), {sizes.queries} query rows, "
-        f"{sizes.keys} keys, {sizes.channels} channels of Q and K, {sizes.value_channels} of V, {sizes.element}."
+        f"Attention of {heads} query heads and {sizes.groups} KV heads (all batch entries), {sizes.queries} query "
+        f"rows, {sizes.keys} keys, {sizes.channels} channels of Q and K, {sizes.value_channels} of V, {sizes.element}."
     ]
     masks = [
         text
@@ -128,8 +130,8 @@ def _describe(op: AttentionOp, sizes: Geometry, new: GridwiseAttentionAccelOp) -
     if op.keyAddresses is not None and op.valueAddresses is not None:
         pages = [shape_of(x) for x in (op.keyAddresses, op.valueAddresses)]
         lines.append(
-            f"K and V lie in pages: {pages[0][1]} of {pages[0][2]} elements (K) and {pages[1][1]} of {pages[1][2]} (V) a batch "
-            "entry, anywhere in memory."
+            f"K and V lie in pages: {pages[0][1]} of {pages[0][2]} elements (K) and {pages[1][1]} of {pages[1][2]} (V) "
+            "a batch entry, anywhere in memory."
         )
     params = new.params0
     assert params is not None

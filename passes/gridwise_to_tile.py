@@ -23,12 +23,11 @@ from math import log
 from typing import ClassVar
 
 from xdsl.builder import Builder as OpBuilder
-from xdsl.builder import InsertPoint
 from xdsl.context import Context
 from xdsl.dialects import arith, func, math, memref, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, MemRefType, ModuleOp, f32, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xpaged.arch import arch_of_function
 from xpaged.dialects.hip import LDS_SPACE
@@ -89,7 +88,8 @@ class _Lowering:
     def __init__(self, op: GridwiseAttentionAccelOp) -> None:
         self.op = op
         function = op.parent_op()
-        assert isinstance(function, func.FuncOp) and op.params0 is not None
+        assert isinstance(function, func.FuncOp)
+        assert op.params0 is not None
         self.builder = OpBuilder(InsertPoint.before(op))
         params = op.params0.values()
         assert isinstance(op.queries.type, MemRefType)
@@ -173,16 +173,23 @@ class _Lowering:
             self.q = self._load_q(self.index(0))
         row = shapes.s.reduced(1)
         m = self.fill(NEGATIVE_INFINITY, row, "m")
-        l = self.fill(0.0, row, "l")
+        row_sum = self.fill(0.0, row, "l")
         acc = self.fill(0.0, shapes.o, "acc")
         self.stage("loop over key tiles")
         trips = self.keys // self.key_step
-        m, l, acc = self._loop("it", self.tiles, trips, (m, l, acc), lambda it, *carried: self._key_tile(it, *carried))
-        self._finish(m, l, acc)
+        m, row_sum, acc = self._loop(
+            "it", self.tiles, trips, (m, row_sum, acc), lambda it, *carried: self._key_tile(it, *carried)
+        )
+        self._finish(m, row_sum, acc)
         Rewriter.erase_op(op)
 
     def _loop(
-        self, name: str, count: SSAValue, bound: int, carried: Sequence[SSAValue], body: Callable[..., Sequence[SSAValue]]
+        self,
+        name: str,
+        count: SSAValue,
+        bound: int,
+        carried: Sequence[SSAValue],
+        body: Callable[..., Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
         zero, one = self.index(0), self.index(1)
         block = Block(arg_types=[IndexType(), *(v.type for v in carried)])
@@ -215,7 +222,9 @@ class _Lowering:
             rest = self.emit(arith.DivUIOp(value, self.index(size)))
             return rest, self.emit(arith.RemUIOp(value, self.index(size)), hint)
 
-        rest, self.vb = digit(workgroup, value_blocks, value_blocks > 1 and self.groups * row_blocks == 1, "value_block")
+        rest, self.vb = digit(
+            workgroup, value_blocks, value_blocks > 1 and self.groups * row_blocks == 1, "value_block"
+        )
         rest, self.nb = digit(rest, row_blocks, self.groups == 1, "row_block")
         self.g = rest if self.groups > 1 else self.index(0)
         if self.groups > 1:
@@ -226,11 +235,20 @@ class _Lowering:
     def _views(self) -> None:
         """Cut the operands into tiles: leading coordinates choose the tile, the last three are the tile's own."""
         op, shapes = self.op, self.layouts
-        rows, keys = (self.rows // shapes.columns, shapes.columns), (self.keys // self.key_step, shapes.key_waves, shapes.keys)
+        rows, keys = (
+            (self.rows // shapes.columns, shapes.columns),
+            (self.keys // self.key_step, shapes.key_waves, shapes.keys),
+        )
         chunks = (self.channels // shapes.channels, shapes.channels)
         values = (self.value_blocks, shapes.value_channels)
 
-        def cut(value: SSAValue, names: Sequence[str], cuts: dict[str, tuple[tuple[str, ...], tuple[int, ...]]], order: Sequence[str], hint: str) -> SSAValue:
+        def cut(
+            value: SSAValue,
+            names: Sequence[str],
+            cuts: dict[str, tuple[tuple[str, ...], tuple[int, ...]]],
+            order: Sequence[str],
+            hint: str,
+        ) -> SSAValue:
             """Unmerge dims into tiles and put them in order; a dim `w1` or `r1` of length 1 is added where asked."""
             first = Builder(names, shape_of(value))
             inner: list[str] = []
@@ -250,11 +268,35 @@ class _Lowering:
 
         key_cut = (("it", "w", "k"), keys)
         row_cut = (("nb", "q"), rows)
-        self.qv = cut(op.queries, ("g", "D", "N"), {"D": (("dc", "d"), chunks), "N": row_cut}, ("g", "nb", "dc", "w1", "d", "q"), "q_tiles")
-        self.kv = cut(op.keys, ("g", "D", "M"), {"D": (("dc", "d"), chunks), "M": key_cut}, ("g", "it", "dc", "w", "k", "d"), "k_tiles")
-        self.vv = cut(op.values, ("g", "M", "D"), {"M": key_cut, "D": (("vb", "d"), values)}, ("g", "it", "vb", "w", "d", "k"), "v_tiles")
+        self.qv = cut(
+            op.queries,
+            ("g", "D", "N"),
+            {"D": (("dc", "d"), chunks), "N": row_cut},
+            ("g", "nb", "dc", "w1", "d", "q"),
+            "q_tiles",
+        )
+        self.kv = cut(
+            op.keys,
+            ("g", "D", "M"),
+            {"D": (("dc", "d"), chunks), "M": key_cut},
+            ("g", "it", "dc", "w", "k", "d"),
+            "k_tiles",
+        )
+        self.vv = cut(
+            op.values,
+            ("g", "M", "D"),
+            {"M": key_cut, "D": (("vb", "d"), values)},
+            ("g", "it", "vb", "w", "d", "k"),
+            "v_tiles",
+        )
         assert op.out is not None
-        self.ov = cut(op.out, ("g", "N", "D"), {"N": row_cut, "D": (("vb", "d"), values)}, ("g", "nb", "vb", "w1", "d", "q"), "o_tiles")
+        self.ov = cut(
+            op.out,
+            ("g", "N", "D"),
+            {"N": row_cut, "D": (("vb", "d"), values)},
+            ("g", "nb", "vb", "w1", "d", "q"),
+            "o_tiles",
+        )
         self.lv = None
         if op.lse is not None:
             self.lv = cut(op.lse, ("g", "N"), {"N": row_cut}, ("g", "nb", "w1", "r1", "q"), "lse_tiles")
@@ -290,7 +332,9 @@ class _Lowering:
             rows = self.emit(tile.TileIndexOp(first_row, (0, 0, 1), shapes.s.reduced(1)), "rows")
             inputs = [rows, last, *([offset] if offset is not None else [])]
 
-            def bound(emit: Callable[..., SSAValue], n: SSAValue, last_: SSAValue, offset_: SSAValue | None = None) -> SSAValue:
+            def bound(
+                emit: Callable[..., SSAValue], n: SSAValue, last_: SSAValue, offset_: SSAValue | None = None
+            ) -> SSAValue:
                 inner = _Arithmetic(emit)
                 row = emit(arith.DivUIOp(n, inner.const(op.repeats))) if causal and op.repeats > 1 else n
                 return masks.upper_key(inner, last_, row if causal else None, offset_)
@@ -320,10 +364,12 @@ class _Lowering:
         if self.last is None:
             return None
         keys = self.emit(tile.TileIndexOp(base, strides, layout), f"{hint}_key")
-        return self.map([keys, self.last], i1, lambda emit, key, last: emit(arith.CmpiOp(key, last, "sle")), f"{hint}_valid")
+        return self.map(
+            [keys, self.last], i1, lambda emit, key, last: emit(arith.CmpiOp(key, last, "sle")), f"{hint}_valid"
+        )
 
-    def _key_tile(self, it: SSAValue, m: SSAValue, l: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
-        op, shapes = self.op, self.layouts
+    def _key_tile(self, it: SSAValue, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+        shapes = self.layouts
         base = self.emit(arith.MuliOp(it, self.index(self.key_step)), "first_key")
         self.stage("S^T = K Q^T")
         k_alive = self._alive(base, (shapes.keys, 1, 0), shapes.k.reduced(2), "k")
@@ -351,7 +397,7 @@ class _Lowering:
         scale = self.map([m, ref], f32, lambda emit, a, b: emit(math.Exp2Op(emit(arith.SubfOp(a, b)))), "scale")
         total = self.emit(tile.TileReduceOp(p, "sum", 1), "tile_sum")
         new_l = self.map(
-            [l, scale, total], f32, lambda emit, a, b, c: emit(arith.AddfOp(emit(arith.MulfOp(a, b)), c)), "l_new"
+            [row_sum, scale, total], f32, lambda emit, a, b, c: emit(arith.AddfOp(emit(arith.MulfOp(a, b)), c)), "l_new"
         )
         acc = self.map([acc, scale], f32, lambda emit, a, b: emit(arith.MulfOp(a, b)), "acc")
         self.stage("O^T += V^T P^T")
@@ -391,11 +437,11 @@ class _Lowering:
 
     # ---- the end
 
-    def _finish(self, m: SSAValue, l: SSAValue, acc: SSAValue) -> None:
+    def _finish(self, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> None:
         shapes = self.layouts
         acc = self.emit(tile.TileConvertLayoutOp(acc, shapes.o_rows), "acc_rows")
         if shapes.key_waves > 1:
-            m, l, acc = self._join(m, l, acc)
+            m, row_sum, acc = self._join(m, row_sum, acc)
         self.stage("O = O^T / l")
         element = self.element
 
@@ -408,23 +454,25 @@ class _Lowering:
             empty = emit(arith.CmpfOp(a, zero, "oeq"))
             return emit(arith.SelectOp(empty, zero, emit(arith.DivfOp(one, a))))
 
-        out = self.map([acc, self.map([l], f32, inverse, "l_inv")], f32, divide, "o")
+        out = self.map([acc, self.map([row_sum], f32, inverse, "l_inv")], f32, divide, "o")
         if element != f32:
             out = self.map([out], element, lambda emit, a: emit(arith.TruncFOp(a, element)), "o_packed")
         self.emit(tile.TileStoreOp(out, self.ov, [self.g, self.nb, self.vb]))
         if self.lv is not None:
-            self._store_lse(m, l)
+            self._store_lse(m, row_sum)
 
-    def _store_lse(self, m: SSAValue, l: SSAValue) -> None:
+    def _store_lse(self, m: SSAValue, row_sum: SSAValue) -> None:
         """LSE = ln 2 (m + log2 l), by the workgroup of the first value channels."""
 
         def body(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> SSAValue:
             total = emit(arith.AddfOp(a, emit(math.Log2Op(b))))
             return emit(arith.MulfOp(total, emit(arith.ConstantOp(FloatAttr(LN_2, f32)))))
 
-        assert self.lv is not None and self.op.lse is not None and isinstance(self.op.lse.type, MemRefType)
+        assert self.lv is not None
+        assert self.op.lse is not None
+        assert isinstance(self.op.lse.type, MemRefType)
         self.stage("LSE")
-        lse = self.map([m, l], f32, body, "lse")
+        lse = self.map([m, row_sum], f32, body, "lse")
         target = self.op.lse.type.element_type
         if target != f32:
             assert isinstance(target, AnyFloat)
@@ -432,12 +480,16 @@ class _Lowering:
         if self.value_blocks == 1:
             self.emit(tile.TileStoreOp(lse, self.lv, [self.g, self.nb]))
             return
-        first = self.emit(arith.CmpiOp(self.emit(arith.IndexCastOp(self.vb, i32)), self.emit(arith.ConstantOp(IntegerAttr(0, i32))), "eq"))
+        first = self.emit(
+            arith.CmpiOp(
+                self.emit(arith.IndexCastOp(self.vb, i32)), self.emit(arith.ConstantOp(IntegerAttr(0, i32))), "eq"
+            )
+        )
         block = Block([store := tile.TileStoreOp(lse, self.lv, [self.g, self.nb]), scf.YieldOp()])
         store.location = self.op.location
         self.emit(scf.IfOp(first, [], Region(block), Region(Block([scf.YieldOp()]))))
 
-    def _join(self, m: SSAValue, l: SSAValue, acc: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    def _join(self, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Add up the key waves through LDS: maximum of the row maxima, then sums of rescaled parts."""
         shapes = self.layouts
         waves, columns, channels = shapes.key_waves, shapes.columns, shapes.value_channels
@@ -447,7 +499,9 @@ class _Lowering:
             return self.emit(tile.LdsAllocOp(MemRefType(f32, shape, memory_space=IntegerAttr(LDS_SPACE, i32))), hint)
 
         def rows_of(value: SSAValue) -> SSAValue:
-            return self.view(value, Builder(("w", "q"), shape_of(value)).pass_through("w").add_dim("r1", 1).pass_through("q"))
+            return self.view(
+                value, Builder(("w", "q"), shape_of(value)).pass_through("w").add_dim("r1", 1).pass_through("q")
+            )
 
         def exchange(value: SSAValue, hint: str) -> SSAValue:
             place = rows_of(buffer((waves, columns), f"lds_{hint}"))
@@ -459,12 +513,14 @@ class _Lowering:
         ref = self._finite(top)
         scale = self.map([m, ref], f32, lambda emit, a, b: emit(math.Exp2Op(emit(arith.SubfOp(a, b)))), "scale")
         self.stage("join the key waves: sums")
-        l = self.map([l, scale], f32, lambda emit, a, b: emit(arith.MulfOp(a, b)), "l_part")
+        row_sum = self.map([row_sum, scale], f32, lambda emit, a, b: emit(arith.MulfOp(a, b)), "l_part")
         acc = self.map([acc, scale], f32, lambda emit, a, b: emit(arith.MulfOp(a, b)), "acc_part")
         place = buffer((waves, columns, channels), "lds_acc")
         place = self.view(place, Builder(("w", "q", "d"), shape_of(place)).pass_through("w", "d", "q"))
-        sums = exchange(l, "l")
+        sums = exchange(row_sum, "l")
         self.emit(tile.TileStoreOp(acc, place, []))
-        total = self.emit(tile.TileReduceOp(self.emit(tile.TileLoadOp(sums, [], shapes.row_parts), "l_parts"), "sum", 0), "l_all")
+        total = self.emit(
+            tile.TileReduceOp(self.emit(tile.TileLoadOp(sums, [], shapes.row_parts), "l_parts"), "sum", 0), "l_all"
+        )
         parts = self.emit(tile.TileLoadOp(place, [], shapes.o_parts), "acc_parts")
         return top, total, self.emit(tile.TileReduceOp(parts, "sum", 0), "acc_all")

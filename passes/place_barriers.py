@@ -1,8 +1,8 @@
-"""place-barriers: put a barrier wherever one wave may read from LDS what another wrote, or overwrite what another reads.
+"""place-barriers: a barrier wherever a wave may read from LDS what another wrote, or overwrite what another reads.
 
-    rock.tile_store %m, %view[] : ...            rock.tile_store %m, %view[] : ...
-    %all = rock.tile_load %view[] : ...          rock.barrier
-                                                 %all = rock.tile_load %view[] : ...
+rock.tile_store %m, %view[] : ...            rock.tile_store %m, %view[] : ...
+%all = rock.tile_load %view[] : ...          rock.barrier
+                                             %all = rock.tile_load %view[] : ...
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from xdsl.builder import InsertPoint
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xpaged.dialects.hip import is_lds
 from xpaged.dialects.rock.tile_ops import BarrierOp, TileLoadOp, TileStoreOp

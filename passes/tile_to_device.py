@@ -17,30 +17,41 @@ becomes, with pages of 1024 elements,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import singledispatchmethod
 from math import prod
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, ModuleOp, StringAttr, i32, i64
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp, i32, i64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from xpaged.arch import arch_of_function
 from xpaged.dialects import hip
 from xpaged.dialects.rock import tile_ops as tile
-from xpaged.dialects.rock.ops import TransformOp
-from xpaged.dialects.rock.ops import DerefOp
+from xpaged.dialects.rock.ops import DerefOp, TransformOp
+from xpaged.dialects.rock.tile_type import TileType
 from xpaged.errors import XpagedError
 from xpaged.ir.index_expr import IndexExpr
+from xpaged.ir.layout import Home
 from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
 from xpaged.lowering.emitter import Emitter
 from xpaged.lowering.kernel import block_size, grid_size
-from xpaged.lowering.lane_access import load_scalar, load_tile, store_tile
-from xpaged.lowering.lane_compute import convert_layout, fill, mask, map_tile, multiply, reduce_tile
-from xpaged.lowering.lane_tiles import IndexTile, LaneTile, RegsTile, ScalarTile, new_registers, register_loops
+from xpaged.lowering.lane_access import element_bytes, load_scalar, load_tile, store_tile
+from xpaged.lowering.lane_compute import convert_layout, fill, map_tile, mask, multiply, reduce_tile
+from xpaged.lowering.lane_tiles import (
+    IndexTile,
+    LaneTile,
+    RegsTile,
+    ScalarTile,
+    new_registers,
+    register_loops,
+    vector_size,
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,11 @@ class _Lowering:
 
     # ---- values
 
+    @property
+    def numbers(self) -> list[tuple[Home, IndexExpr]]:
+        """The lane and wave number, with the digits that read them."""
+        return [("lane", self.lane), ("wave", self.wave)]
+
     def index(self, value: SSAValue) -> IndexExpr:
         """An index value of the tile level as an expression."""
         return self.indices[value]
@@ -107,12 +123,12 @@ class _Lowering:
             self.scalars[value] = self.emitter.index(self.indices[value], hint=value.name_hint)
         return self.scalars[value]
 
-    def share(self, layout_tile: SSAValue | tile.TileType) -> list[IndexExpr]:
+    def share(self, layout_tile: SSAValue | TileType) -> list[IndexExpr]:
         """The part of a tile's coordinates that the lane and the wave decide."""
-        type_ = layout_tile if isinstance(layout_tile, tile.TileType) else tile.tile_of(layout_tile)
+        type_ = layout_tile if isinstance(layout_tile, TileType) else tile.tile_of(layout_tile)
         layout = type_.layout
         out = [IndexExpr.const(0) for _ in layout.shape]
-        for home, number in (("lane", self.lane), ("wave", self.wave)):
+        for home, number in self.numbers:
             weight = 1
             for digit in layout.digits(home):
                 if digit.dim >= 0:
@@ -120,10 +136,10 @@ class _Lowering:
                 weight *= digit.size
         return out
 
-    def copies(self, type_: tile.TileType) -> list[tuple[IndexExpr, int, int]]:
+    def copies(self, type_: TileType) -> list[tuple[IndexExpr, int, int]]:
         """Conditions that only the first of several lanes with the same elements meets."""
         out: list[tuple[IndexExpr, int, int]] = []
-        for home, number in (("lane", self.lane), ("wave", self.wave)):
+        for home, number in self.numbers:
             weight = 1
             for digit in type_.layout.digits(home):
                 if digit.dim < 0:
@@ -136,15 +152,16 @@ class _Lowering:
     def _block(self, block: Block) -> None:
         for op in list(block.ops):
             self.emitter.location = op.location
-            handler = _HANDLERS.get(type(op))
-            if handler is not None:
-                handler(self, op)
-            elif all(isinstance(r.type, IndexType) for r in op.results) and op.results and self._index_op(op):
-                pass
-            elif op.name.startswith(("arith.", "math.")) and not op.regions:
-                self._clone(op)
-            else:
-                raise XpagedError(f"tile-to-device cannot lower {op.name}", at=op)
+            self._lower(op)
+
+    @singledispatchmethod
+    def _lower(self, op: Operation) -> None:
+        """Scalar arithmetic; everything else has a method of its own."""
+        if op.results and all(isinstance(r.type, IndexType) for r in op.results) and self._index_op(op):
+            return
+        if not op.name.startswith(("arith.", "math.")) or op.regions:
+            raise XpagedError(f"tile-to-device cannot lower {op.name}", at=op)
+        self._clone(op)
 
     def _clone(self, op: Operation) -> None:
         if isinstance(op, arith.IndexCastOp):
@@ -157,8 +174,6 @@ class _Lowering:
         clone = op.clone(mapping)
         for result in clone.results:
             if isinstance(result.type, IndexType):
-                from xdsl.rewriter import Rewriter
-
                 Rewriter.replace_value_with_new_type(result, i32)
         self.emitter.insert(clone)
         for before, after in zip(op.results, clone.results, strict=True):
@@ -191,30 +206,34 @@ class _Lowering:
             self.emitter.name(result, op.result.name_hint)
         return True
 
+    @_lower.register
     def _workgroup_id(self, op: tile.WorkgroupIdOp) -> None:
         value = self.emitter.value(hip.WorkgroupIdOp(), hint=op.result.name_hint or "workgroup")
         self.indices[op.result] = self.emitter.variable("workgroup", grid_size(self.function) - 1, value)
 
+    @_lower.register
     def _stage(self, op: tile.StageOp) -> None:
         self.emitter.insert(hip.StageOp(op.title.data))
 
-    def _view(self, op: Operation) -> None:
-        pass  # views are read where a tile is loaded or stored
+    @_lower.register
+    def _view(self, op: TransformOp | DerefOp) -> None:
+        """Views are read where a tile is loaded or stored."""
 
+    @_lower.register
     def _lds_alloc(self, op: tile.LdsAllocOp) -> None:
         self.lds[op.result] = self.emitter.value(hip.LdsAllocOp(op.result.type), 0, op.result.name_hint)
         assert isinstance(op.result.type, MemRefType)
-        element = op.result.type.element_type
-        size = 4 if element == i32 or not isinstance(element, IntegerType) else element.width.data // 8
-        bytes_ = prod(op.result.type.get_shape()) * size
-        self.lds_bytes += bytes_
+        self.lds_bytes += prod(op.result.type.get_shape()) * element_bytes(op.result.type.element_type)
 
+    @_lower.register
     def _barrier(self, op: tile.BarrierOp) -> None:
         self.emitter.insert(hip.BarrierOp())
 
+    @_lower.register
     def _fill(self, op: tile.TileFillOp) -> None:
         self.tiles[op.result] = fill(self.emitter, tile.tile_of(op.result), self.scalar(op.value), op.result.name_hint)
 
+    @_lower.register
     def _tile_index(self, op: tile.TileIndexOp) -> None:
         type_ = tile.tile_of(op.result)
         base = self.index(op.base)
@@ -223,6 +242,7 @@ class _Lowering:
             base = base + coordinate * int(stride)
         self.tiles[op.result] = IndexTile(type_, base, tuple(int(s) for s in strides))
 
+    @_lower.register
     def _load(self, op: tile.TileLoadOp) -> None:
         type_ = tile.tile_of(op.result)
         indices = [self.index(i) for i in op.indices]
@@ -231,6 +251,7 @@ class _Lowering:
             self.emitter, type_, op.view, indices, self.share(type_), where, self.lds, op.result.name_hint
         )
 
+    @_lower.register
     def _store(self, op: tile.TileStoreOp) -> None:
         type_ = tile.tile_of(op.value)
         indices = [self.index(i) for i in op.indices]
@@ -238,20 +259,25 @@ class _Lowering:
             self.emitter, self.tiles[op.value], op.view, indices, self.share(type_), self.copies(type_), self.lds
         )
 
+    @_lower.register
     def _scalar_load(self, op: memref.LoadOp) -> None:
         indices = [self.index(i) for i in op.indices]
         self.scalars[op.res] = load_scalar(self.emitter, op.memref, indices, self.lds, op.res.name_hint)
 
+    @_lower.register
     def _mma(self, op: tile.TileMmaOp) -> None:
         c = self._owned(op, op.c)
         a, b = self.tiles[op.a], self.tiles[op.b]
-        assert isinstance(a, RegsTile) and isinstance(b, RegsTile) and isinstance(c, RegsTile)
+        assert isinstance(a, RegsTile)
+        assert isinstance(b, RegsTile)
+        assert isinstance(c, RegsTile)
         multiply(self.emitter, self.arch.instruction(op.instruction.data), a, b, c, op)
         self.tiles[op.result] = c
 
+    @_lower.register
     def _map(self, op: tile.TileMapOp) -> None:
         inputs: list[LaneTile | SSAValue] = [
-            self.tiles[v] if isinstance(v.type, tile.TileType) else self.scalar(v) for v in op.inputs
+            self.tiles[v] if isinstance(v.type, TileType) else self.scalar(v) for v in op.inputs
         ]
         target: RegsTile | None = None
         for value in op.inputs:
@@ -262,6 +288,7 @@ class _Lowering:
                 break
         self.tiles[op.result] = map_tile(self.emitter, op, inputs, target)
 
+    @_lower.register
     def _mask(self, op: tile.TileMaskOp) -> None:
         scores = self._owned(op, op.scores)
         keys = self.index(op.base)
@@ -272,12 +299,14 @@ class _Lowering:
         type_ = tile.tile_of(op.scores)
         self.tiles[op.result] = mask(self.emitter, scores, IndexTile(type_, keys, strides), bounds[0], bounds[1])
 
+    @_lower.register
     def _reduce(self, op: tile.TileReduceOp) -> None:
         value = self.tiles[op.value]
         self.tiles[op.result] = reduce_tile(
             self.emitter, value, op.kind.data, op.dim.value.data, tile.tile_of(op.result), op.result.name_hint
         )
 
+    @_lower.register
     def _convert(self, op: tile.TileConvertLayoutOp) -> None:
         value = self.tiles[op.value]
         self.tiles[op.result] = convert_layout(self.emitter, value, tile.tile_of(op.result), op.result.name_hint)
@@ -298,26 +327,31 @@ class _Lowering:
 
     def _copy(self, source: RegsTile, hint: str | None, target: RegsTile | None = None) -> RegsTile:
         target = new_registers(self.emitter, source.tile, hint) if target is None else target
-        first = 1 if source.tile.layout.regs and hip.lanes_of(source.regs.type.element) > 1 else 0  # pyright: ignore
-        with register_loops(self.emitter, source.tile.layout, skip=first) as (_, number):
+        skip = 1 if vector_size(source.tile) > 1 else 0
+        with register_loops(self.emitter, source.tile.layout, skip=skip) as (_, number):
             target.put(self.emitter, source.vector(self.emitter, number), number)
         return target
 
     # ---- control flow
 
+    @_lower.register
     def _for(self, op: scf.ForOp) -> None:
         e = self.emitter
         bound = op.attributes.get("rock.trip_bound")
         if not isinstance(bound, IntegerAttr):
-            raise XpagedError("a tile-level loop needs the attribute rock.trip_bound, the most trips it can make", at=op)
+            raise XpagedError(
+                "a tile-level loop needs the attribute rock.trip_bound, the most trips it can make", at=op
+            )
         for value, expected in ((op.lb, 0), (op.step, 1)):
             if value not in self.indices or self.indices[value].constant != expected:
                 raise XpagedError("a tile-level loop goes from 0 in steps of 1", at=op)
         inner = list(op.body.block.args[1:])
         held: list[LaneTile | SSAValue] = []
         for initial, argument in zip(op.iter_args, inner, strict=True):
-            if isinstance(initial.type, tile.TileType):
+            if isinstance(initial.type, TileType):
                 mine = self.tiles[initial]
+                if isinstance(mine, IndexTile):
+                    raise XpagedError("a tile of indices cannot be carried by a loop", at=op)
                 if isinstance(mine, RegsTile) and not self._dies(op, initial):
                     mine = self._copy(mine, argument.name_hint)
                 if isinstance(mine, RegsTile) and argument.name_hint:
@@ -325,13 +359,12 @@ class _Lowering:
                 held.append(mine)
             else:
                 held.append(self.scalar(initial))
-        carried = [h.value if isinstance(h, ScalarTile) else h for h in held if not isinstance(h, RegsTile)]
-        assert all(isinstance(c, SSAValue) for c in carried)
+        carried = [h.value if isinstance(h, ScalarTile) else h for h in held if isinstance(h, ScalarTile | SSAValue)]
         upper = self.scalar(op.ub)
         with e.loop(
             op.body.block.args[0].name_hint or "it",
             upper,
-            carried=carried,  # pyright: ignore[reportArgumentType]
+            carried=carried,
             bound=bound.value.data,
         ) as (induction, loop):
             self.indices[op.body.block.args[0]] = induction
@@ -346,12 +379,11 @@ class _Lowering:
         for result, mine in zip(op.results, held, strict=True):
             self._bind(result, mine, results)
 
-    def _bind(self, value: SSAValue, held: LaneTile | SSAValue, carried: object) -> None:
+    def _bind(self, value: SSAValue, held: LaneTile | SSAValue, carried: Iterator[SSAValue]) -> None:
         if isinstance(held, RegsTile):
             self.tiles[value] = held
             return
-        new = next(carried)  # pyright: ignore
-        assert isinstance(new, SSAValue)
+        new = next(carried)
         new.name_hint = value.name_hint
         if isinstance(held, ScalarTile):
             self.tiles[value] = ScalarTile(held.tile, new)
@@ -384,39 +416,17 @@ class _Lowering:
         zeros = [IndexExpr.const(0)] * len(tile.tile_of(value).shape)
         return held.element(self.emitter, zeros)
 
+    @_lower.register
     def _if(self, op: scf.IfOp) -> None:
         if op.results or any(o for o in op.false_region.ops if not isinstance(o, scf.YieldOp)):
             raise XpagedError("a tile-level scf.if has one branch and no results", at=op)
         with self.emitter.condition(self.scalar(op.cond)):
             self._block(op.true_region.block)
 
-    def _nothing(self, op: Operation) -> None:
-        pass
+    @_lower.register
+    def _end(self, op: scf.YieldOp) -> None:
+        """Loops and branches end their blocks themselves."""
 
+    @_lower.register
     def _return(self, op: func.ReturnOp) -> None:
         self.emitter.insert(func.ReturnOp())
-
-
-_HANDLERS: dict[type[Operation], Callable[..., None]] = {
-    tile.WorkgroupIdOp: _Lowering._workgroup_id,
-    tile.StageOp: _Lowering._stage,
-    TransformOp: _Lowering._view,
-    DerefOp: _Lowering._view,
-    tile.LdsAllocOp: _Lowering._lds_alloc,
-    tile.BarrierOp: _Lowering._barrier,
-    tile.TileFillOp: _Lowering._fill,
-    tile.TileIndexOp: _Lowering._tile_index,
-    tile.TileLoadOp: _Lowering._load,
-    tile.TileStoreOp: _Lowering._store,
-    memref.LoadOp: _Lowering._scalar_load,
-    tile.TileMmaOp: _Lowering._mma,
-    tile.TileMapOp: _Lowering._map,
-    tile.TileMaskOp: _Lowering._mask,
-    tile.TileReduceOp: _Lowering._reduce,
-    tile.TileConvertLayoutOp: _Lowering._convert,
-    scf.ForOp: _Lowering._for,
-    scf.IfOp: _Lowering._if,
-    scf.YieldOp: _Lowering._nothing,
-    func.ReturnOp: _Lowering._return,
-}
-_ = (BlockArgument, Region, StringAttr)

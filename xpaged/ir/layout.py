@@ -257,7 +257,9 @@ def plan_mma(instruction: MatrixInstruction, a: Layout, b: Layout, c: Layout) ->
             size, stride, at = digit.size, digit.stride, weight
             if weight < fragment:
                 if digit.dim != fragment_dim or size % fragment:
-                    raise LayoutError(f"the first {fragment} registers must move along coordinate {fragment_dim}: {layout}")
+                    raise LayoutError(
+                        f"the first {fragment} registers must move along coordinate {fragment_dim}: {layout}"
+                    )
                 size, stride, at = size // fragment, stride * fragment, weight * fragment
             if size > 1:
                 out[digit.dim, stride] = (size, at)
@@ -267,7 +269,11 @@ def plan_mma(instruction: MatrixInstruction, a: Layout, b: Layout, c: Layout) ->
     in_a, in_b, in_c = steps(a, elements, 2), steps(b, elements, 1), steps(c, registers, 1)
     loops: list[MmaLoop] = []
 
-    def pair(name: Literal["rows", "columns", "reduction"], left: dict[int, tuple[int, int]], right: dict[int, tuple[int, int]]) -> list[tuple[int, int, int]]:
+    def pair(
+        name: Literal["rows", "columns", "reduction"],
+        left: dict[int, tuple[int, int]],
+        right: dict[int, tuple[int, int]],
+    ) -> list[tuple[int, int, int]]:
         if {s: v[0] for s, v in left.items()} != {s: v[0] for s, v in right.items()}:
             raise LayoutError(f"the register steps along the {name} differ: {left} and {right}")
         return [(size, at, right[stride][1]) for stride, (size, at) in sorted(left.items(), reverse=True)]

@@ -6,15 +6,14 @@ its range, and once; sums are grouped by scope, so that what does not change in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.builder import InsertPoint
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, UnitAttr, i1, i32, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, LocationAttr, UnitAttr, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xpaged.dialects.hip import UNROLL
 from xpaged.ir.index_expr import FloorDiv, IndexExpr, Mod, Term, Var
@@ -41,7 +40,7 @@ class Emitter:
 
     def __init__(self, block: Block) -> None:
         self.scopes = [_Scope(block)]
-        self.location: Attribute | None = None
+        self.location: LocationAttr | None = None
         self._variables: dict[str, tuple[SSAValue, int]] = {}
         self._names: dict[IndexExpr, str] = {}
         self._loops = 0
@@ -57,7 +56,7 @@ class Emitter:
         """Put an operation at the end of the innermost scope, or of the scope `depth` before the loop that is open."""
         scope = self.scopes[self.depth if depth is None else depth]
         if self.location is not None:
-            op.location = self.location  # pyright: ignore[reportAttributeAccessIssue]
+            op.location = self.location
         if scope.inner is not None:
             Rewriter.insert_op(op, InsertPoint.before(scope.inner))
         else:
@@ -76,10 +75,10 @@ class Emitter:
         known = self.scopes[0].constants
         if key not in known:
             if isinstance(type_, IntegerType):
-                attribute = IntegerAttr(int(value), type_)
+                op = arith.ConstantOp(IntegerAttr(int(value), type_))
             else:
-                attribute = FloatAttr(float(value), type_)  # pyright: ignore[reportArgumentType]
-            op = arith.ConstantOp(attribute)
+                assert isinstance(type_, AnyFloat)
+                op = arith.ConstantOp(FloatAttr(float(value), type_))
             first = self.scopes[0].block.first_op
             if first is None:
                 self.scopes[0].block.add_op(op)
@@ -97,7 +96,7 @@ class Emitter:
         carried: Sequence[SSAValue] = (),
         bound: int | None = None,
         unroll: bool = False,
-    ) -> Iterator[tuple[IndexExpr, scf.ForOp]]:
+    ) -> Generator[tuple[IndexExpr, scf.ForOp]]:
         """A loop from 0 to `count`; yields the induction variable as an expression (below `bound`) and the loop.
 
         The caller ends the body with `yield_` when values are carried.
@@ -121,7 +120,7 @@ class Emitter:
                 self.yield_()
 
     @contextmanager
-    def condition(self, condition: SSAValue) -> Iterator[None]:
+    def condition(self, condition: SSAValue) -> Generator[None]:
         """A block that runs where `condition` (i1) holds."""
         body = Block()
         op = scf.IfOp(condition, [], Region(body), Region(Block([scf.YieldOp()])))
@@ -135,7 +134,7 @@ class Emitter:
         self.insert(scf.YieldOp(*values))
 
     @contextmanager
-    def _scope(self, op: Operation, body: Block) -> Iterator[None]:
+    def _scope(self, op: Operation, body: Block) -> Generator[None]:
         self.scopes[-1].inner = op
         self.scopes.append(_Scope(body))
         try:
@@ -271,6 +270,3 @@ class Emitter:
 
     def _like(self, number: int, value: SSAValue) -> SSAValue:
         return self.constant(number, value.type)
-
-
-__all__ = ["Emitter", "fits_i32", "i1"]

@@ -71,9 +71,7 @@ def geometry_of(op: AttentionOp) -> Geometry:
             found=f"Q of {element}, V of {op.values.type.element_type}",  # pyright: ignore
             expected="f16 or f32",
         )
-    return Geometry(
-        sizes.kv_groups, ratio, fold, sizes.seq_q, sizes.seq_k, sizes.dim_qk, sizes.dim_v, element
-    )
+    return Geometry(sizes.kv_groups, ratio, fold, sizes.seq_q, sizes.seq_k, sizes.dim_qk, sizes.dim_v, element)
 
 
 def _same_for_group(value: SSAValue, ratio: int) -> bool:

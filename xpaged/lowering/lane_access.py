@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerType, VectorType, i64
+from xdsl.dialects.builtin import IntegerType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from xpaged.dialects import hip
@@ -154,7 +154,10 @@ def load_tile(
     if tile.layout.registers == 1:
         return ScalarTile(tile, part([IndexExpr.const(0)] * len(tile.shape), 0))
     held = new_registers(emitter, tile, hint)
-    with register_loops(emitter, tile.layout, skip=1 if piece.size > 1 else 0, outer=piece.page_digits()) as (at, number):
+    with register_loops(emitter, tile.layout, skip=1 if piece.size > 1 else 0, outer=piece.page_digits()) as (
+        at,
+        number,
+    ):
         held.put(emitter, join(emitter, [part(at, p) for p in range(parts)]), number)
     return held
 
@@ -201,6 +204,3 @@ def load_scalar(
     wide = not fits_i32(place.offset, element_bytes(type_))
     loaded = emitter.value(hip.LoadOp(buffers[place.base], emitter.index(place.offset, wide=wide), type_, ok))
     return emitter.value(hip.UniformOp(loaded), hint=hint)
-
-
-__all__ = ["FloatAttr", "element_bytes", "load_scalar", "load_tile", "store_tile"]

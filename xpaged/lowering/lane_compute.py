@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import product
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType, f32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
+from xdsl.ir import Operation, SSAValue
 
 from xpaged.arch.table import MatrixInstruction
 from xpaged.dialects import hip
@@ -179,9 +179,7 @@ def mask(
 # ---- reductions
 
 
-def reduce_tile(
-    emitter: Emitter, value: LaneTile, kind: str, dim: int, result: TileType, hint: str | None
-) -> LaneTile:
+def reduce_tile(emitter: Emitter, value: LaneTile, kind: str, dim: int, result: TileType, hint: str | None) -> LaneTile:
     """Maximum or sum along a coordinate: first over the registers of a lane, then between lanes."""
 
     def combine(a: SSAValue, b: SSAValue) -> SSAValue:
@@ -191,7 +189,7 @@ def reduce_tile(
         """The reduction of the elements that differ from `at` along `dim`, on vectors of `lanes`."""
         if not isinstance(value, RegsTile):
             return value.element(emitter, at)
-        layout = value.tile.layout
+        held, layout = value, value.tile.layout
         along = [d for d in layout.regs if d.dim == dim]
         in_vector = lanes == 1 and vector_size(value.tile) > 1 and layout.regs[0].dim == dim
         outer = [d for d in along if not (in_vector and d is layout.regs[0])]
@@ -201,10 +199,10 @@ def reduce_tile(
             for digit, step in zip(outer, steps, strict=True):
                 there[dim] = there[dim] + step * digit.stride
             if lanes > 1:
-                return value.vector(emitter, value.number(there))
+                return held.vector(emitter, held.number(there))
             if not in_vector:
-                return value.element(emitter, there)
-            vector = value.vector(emitter, value.number(there))
+                return held.element(emitter, there)
+            vector = held.vector(emitter, held.number(there))
             total = cut(emitter, vector, 0, 1)
             for i in range(1, layout.regs[0].size):
                 total = combine(total, cut(emitter, vector, i, 1))
@@ -295,11 +293,11 @@ def multiply(
             for i in range(loop.size):
                 step(todo[1:], na + i * loop.a, nb + i * loop.b, nc + i * loop.c)
             return
-        with emitter.loop("mnk"[("rows", "columns", "reduction").index(loop.coordinate)], loop.size, unroll=True) as (i, _):
+        with emitter.loop("mnk"[("rows", "columns", "reduction").index(loop.coordinate)], loop.size, unroll=True) as (
+            i,
+            _,
+        ):
             step(todo[1:], na + i * loop.a, nb + i * loop.b, nc + i * loop.c)
 
     zero = IndexExpr.const(0)
     step(loops, zero, zero, zero)
-
-
-__all__ = ["Attribute", "convert_layout", "f32", "fill", "map_tile", "mask", "multiply", "reduce_tile"]

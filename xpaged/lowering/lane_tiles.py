@@ -6,7 +6,7 @@ and wave's share of the coordinates is left out), so tiles of different layouts 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -14,7 +14,7 @@ from math import prod
 from xdsl.dialects.builtin import AnyFloat, VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from xpaged.dialects.hip import GetOp, RegsOp, SetOp, SliceOp, SplatOp, VectorOp, element_of, lanes_of
+from xpaged.dialects.hip import GetOp, RegsOp, SetOp, SliceOp, SplatOp, VectorOp, lanes_of
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.layout import Digit, Layout
@@ -116,7 +116,7 @@ def new_registers(emitter: Emitter, tile: TileType, hint: str | None) -> RegsTil
 @contextmanager
 def register_loops(
     emitter: Emitter, layout: Layout, *, skip: int = 0, outer: Sequence[Digit] = ()
-) -> Iterator[tuple[list[IndexExpr], IndexExpr]]:
+) -> Generator[tuple[list[IndexExpr], IndexExpr]]:
     """Unrolled loops over the register digits from `skip` on; yields their coordinates and the register number.
 
     Digits in `outer` become the outermost loops.  Without digits there is no loop.
@@ -149,20 +149,3 @@ def cut(emitter: Emitter, vector: SSAValue, offset: int, lanes: int) -> SSAValue
     if lanes_of(vector.type) == lanes:
         return vector
     return emitter.value(SliceOp(vector, offset, lanes))
-
-
-__all__ = [
-    "Coordinates",
-    "IndexTile",
-    "LaneTile",
-    "RegsTile",
-    "ScalarTile",
-    "cut",
-    "element_of",
-    "join",
-    "new_registers",
-    "register_loops",
-    "register_type",
-    "splat",
-    "vector_size",
-]

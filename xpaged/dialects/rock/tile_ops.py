@@ -8,12 +8,12 @@ trailing coordinates are the tile's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from xdsl.dialects.builtin import (
+    I64,
     AnyFloat,
     DenseArrayBase,
-    I64,
     IndexType,
     IntegerAttr,
     MemRefType,
@@ -65,7 +65,7 @@ class WorkgroupIdOp(IRDLOperation):
     name = "rock.workgroup_id"
     result = result_def(IndexType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "attr-dict `:` type($result)"
+    assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self) -> None:
         super().__init__(result_types=[IndexType()])
@@ -78,7 +78,7 @@ class StageOp(IRDLOperation):
     name = "rock.stage"
     title = prop_def(StringAttr)
     traits = traits_def(MemoryWriteEffect())
-    assembly_format: ClassVar[str] = "$title attr-dict"
+    assembly_format = "$title attr-dict"
 
     def __init__(self, title: str) -> None:
         super().__init__(properties={"title": StringAttr(title)})
@@ -92,7 +92,7 @@ class TileFillOp(IRDLOperation):
     value = operand_def()
     result = result_def(TileType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$value attr-dict `:` type($value) `->` type($result)"
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue, layout: Layout) -> None:
         super().__init__(operands=[value], result_types=[TileType.of(value.type, layout)])
@@ -108,10 +108,10 @@ class TileIndexOp(IRDLOperation):
 
     name = "rock.tile_index"
     base = operand_def(IndexType)
-    strides = prop_def(DenseArrayBase)
+    strides = prop_def(DenseArrayBase[I64])
     result = result_def(TileType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$base `strides` $strides attr-dict `->` type($result)"
+    assembly_format = "$base `strides` $strides attr-dict `->` type($result)"
 
     def __init__(self, base: SSAValue, strides: Sequence[int], layout: Layout) -> None:
         super().__init__(
@@ -156,7 +156,7 @@ class TileLoadOp(IRDLOperation):
     result = result_def(TileType)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$view `[` $indices `]` (`where` $mask^ `:` type($mask))? attr-dict `:` type($view) `->` type($result)"
     )
 
@@ -188,7 +188,7 @@ class TileStoreOp(IRDLOperation):
     view = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     traits = traits_def(MemoryWriteEffect())
-    assembly_format: ClassVar[str] = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)"
+    assembly_format = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)"
 
     def __init__(self, value: SSAValue, view: SSAValue, indices: Sequence[SSAValue]) -> None:
         super().__init__(operands=[value, view, list(indices)])
@@ -220,14 +220,12 @@ class TileMmaOp(IRDLOperation):
     instruction = prop_def(StringAttr)
     result = result_def(TileType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$instruction $a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c) `->` type($result)"
     )
 
     def __init__(self, instruction: str, a: SSAValue, b: SSAValue, c: SSAValue) -> None:
-        super().__init__(
-            operands=[a, b, c], properties={"instruction": StringAttr(instruction)}, result_types=[c.type]
-        )
+        super().__init__(operands=[a, b, c], properties={"instruction": StringAttr(instruction)}, result_types=[c.type])
 
     def verify_(self) -> None:
         a, b, c = (tile_of(v).get_shape() for v in (self.a, self.b, self.c))
@@ -311,7 +309,7 @@ class TileYieldOp(IRDLOperation):
     name = "rock.tile_yield"
     value = operand_def()
     traits = traits_def(IsTerminator(), Pure())
-    assembly_format: ClassVar[str] = "$value attr-dict `:` type($value)"
+    assembly_format = "$value attr-dict `:` type($value)"
 
     def __init__(self, value: SSAValue) -> None:
         super().__init__(operands=[value])
@@ -330,10 +328,10 @@ class TileMaskOp(IRDLOperation):
     base = operand_def(IndexType)
     upper = operand_def(TileType)
     lower = opt_operand_def(TileType)
-    strides = prop_def(DenseArrayBase)
+    strides = prop_def(DenseArrayBase[I64])
     result = result_def(TileType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = (
+    assembly_format = (
         "$scores `keys` $base `strides` $strides `upper` $upper (`lower` $lower^ `:` type($lower))? attr-dict `:` "
         "type($scores) `,` type($upper) `->` type($result)"
     )
@@ -377,7 +375,7 @@ class TileReduceOp(IRDLOperation):
     dim = prop_def(IntegerAttr[I64])
     result = result_def(TileType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$kind $value `along` $dim attr-dict `:` type($value) `->` type($result)"
+    assembly_format = "$kind $value `along` $dim attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue, kind: Reduction, dim: int) -> None:
         tile = tile_of(value)
@@ -407,7 +405,7 @@ class TileConvertLayoutOp(IRDLOperation):
     value = operand_def(TileType)
     result = result_def(TileType)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$value attr-dict `:` type($value) `->` type($result)"
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue, layout: Layout) -> None:
         super().__init__(operands=[value], result_types=[TileType.of(tile_of(value).element_type, layout)])
@@ -427,7 +425,7 @@ class LdsAllocOp(IRDLOperation):
 
     name = "rock.lds_alloc"
     result = result_def(MemRefType)
-    assembly_format: ClassVar[str] = "attr-dict `:` type($result)"
+    assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, result_type: MemRefType) -> None:
         super().__init__(result_types=[result_type])
@@ -443,7 +441,7 @@ class BarrierOp(IRDLOperation):
 
     name = "rock.barrier"
     traits = traits_def(MemoryWriteEffect())
-    assembly_format: ClassVar[str] = "attr-dict"
+    assembly_format = "attr-dict"
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ class LayoutAttr(Data[tuple[tuple[Digit, ...], tuple[Digit, ...], tuple[Digit, .
         return LayoutAttr((layout.wave, layout.lane, layout.regs))
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[Digit, ...], ...]:
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[Digit, ...], tuple[Digit, ...], tuple[Digit, ...]]:
         with parser.in_angle_brackets():
             homes: list[tuple[Digit, ...]] = []
             for index, home in enumerate(HOMES):
@@ -74,7 +74,8 @@ class TileType(ParametrizedAttribute, TypeAttribute):
     @staticmethod
     def of(element_type: Attribute, layout: Layout) -> TileType:
         """The type of a tile of `layout.shape`."""
-        return TileType(ArrayAttr([IntAttr(n) for n in layout.shape]), element_type, LayoutAttr.of(layout))
+        shape = ArrayAttr([IntAttr(n) for n in layout.shape])
+        return TileType(shape, element_type, LayoutAttr.of(layout))  # pyright: ignore[reportCallIssue]
 
     def get_shape(self) -> tuple[int, ...]:
         """The extents of the tile."""

@@ -43,7 +43,7 @@ def _index(base: Array, strides: Sequence[int], shape: Sequence[int]) -> Array:
 
 
 def _strides(op: tile.TileIndexOp | tile.TileMaskOp) -> list[int]:
-    return [int(s) for s in op.strides.get_values()]
+    return list(op.strides.get_values())
 
 
 @rule(tile.WorkgroupIdOp)
