@@ -32,6 +32,8 @@ class _Scope:
     known: dict[tuple[IndexExpr, int], SSAValue] = field(default_factory=dict)
     constants: dict[tuple[object, Attribute], SSAValue] = field(default_factory=dict)
     pages: dict[tuple[SSAValue, IndexExpr], SSAValue] = field(default_factory=dict)
+    comparisons: dict[tuple[IndexExpr, int, str], SSAValue] = field(default_factory=dict)
+    both: dict[tuple[SSAValue, SSAValue], SSAValue] = field(default_factory=dict)
     inner: Operation | None = None  # the operation of this block that holds the next scope
 
 
@@ -179,20 +181,20 @@ class Emitter:
         done: list[tuple[Term, int]] = []
         for depth in depths:
             constant = expr.const_term if depth == depths[-1] else 0
-            done += groups[depth]
-            partial = IndexExpr(tuple(t for t in expr.terms if t in done), constant)
-            known = self._find(partial, bits)
-            if known is not None:
-                total = known
-                continue
             for term, coefficient in groups[depth]:
-                value = self._scaled(term, coefficient, bits, depth)
-                total = value if total is None else self._add(total, value, depth)
-            if constant:
-                assert total is not None
-                total = self._add(total, self.constant(constant, type_), depth)
+                done.append((term, coefficient))
+                partial = IndexExpr(tuple(t for t in expr.terms if t in done), 0)
+                known = self._find(partial, bits)
+                if known is None:
+                    value = self._scaled(term, coefficient, bits, depth)
+                    known = value if total is None else self._add(total, value, depth)
+                    self.scopes[depth].known[partial, bits] = known
+                total = known
             assert total is not None
-            self.scopes[depth].known[partial, bits] = total
+            partial = IndexExpr(tuple(t for t in expr.terms if t in done), constant)
+            if constant:
+                total = self._add(total, self.constant(constant, type_), depth)
+                self.scopes[depth].known[partial, bits] = total
             name = self._names.get(partial) or (hint if depth == depths[-1] else None)
             if name is not None and total.name_hint is None:
                 total.name_hint = name
@@ -253,20 +255,33 @@ class Emitter:
             below, above = expr.lo >= lo, expr.hi < hi
             if below and above:
                 continue
-            value = self.index(expr)
             if not below:
-                parts.append(self.value(arith.CmpiOp(value, self._like(lo, value), "sge")))
+                parts.append(self._compare(expr, lo, "sge"))
             if not above:
-                parts.append(self.value(arith.CmpiOp(value, self._like(hi, value), "slt")))
+                parts.append(self._compare(expr, hi, "slt"))
         return self.both(*parts)
+
+    def _compare(self, expr: IndexExpr, bound: int, predicate: str) -> SSAValue:
+        depth = self.depth_of(expr)
+        known = self.scopes[depth].comparisons
+        key = (expr, bound, predicate)
+        if key not in known:
+            value = self.index(expr)
+            known[key] = self.value(arith.CmpiOp(value, self.constant(bound, value.type), predicate), depth)
+        return known[key]
 
     def both(self, *conditions: SSAValue | None) -> SSAValue | None:
         """The conjunction of the conditions that are given, None for none."""
         total: SSAValue | None = None
         for condition in conditions:
             if condition is not None:
-                total = condition if total is None else self.value(arith.AndIOp(total, condition))
+                total = condition if total is None else self._and(total, condition)
         return total
 
-    def _like(self, number: int, value: SSAValue) -> SSAValue:
-        return self.constant(number, value.type)
+    def _and(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        for scope in self.scopes:
+            if (a, b) in scope.both:
+                return scope.both[a, b]
+        result = self.value(arith.AndIOp(a, b))
+        self.scopes[-1].both[a, b] = result
+        return result

@@ -47,7 +47,9 @@ class _Piece:
         indices: Sequence[IndexExpr],
         share: Sequence[IndexExpr],
         buffers: Buffers,
+        where: LaneTile | None = None,
     ) -> None:
+        self.where = where
         self.emitter, self.tile, self.view = emitter, tile, view
         self.indices, self.share, self.buffers = list(indices), list(share), buffers
         self.bytes = element_bytes(tile.element_type)
@@ -57,10 +59,19 @@ class _Piece:
 
     def place(self, at: Sequence[IndexExpr], step: IndexExpr | int) -> Place:
         """The place of the element at register coordinates `at`, `step` registers into its vector."""
-        coordinates = [a + b for a, b in zip(self.share, at, strict=True)]
-        if self.first.dim >= 0:
-            coordinates[self.first.dim] = coordinates[self.first.dim] + IndexExpr.of(step) * self.first.stride
+        coordinates = [a + b for a, b in zip(self.share, self.stepped(at, step), strict=True)]
         return place_of(self.view, [*self.indices, *coordinates])
+
+    def stepped(self, at: Sequence[IndexExpr], step: IndexExpr | int) -> list[IndexExpr]:
+        """Register coordinates `step` registers into the vector at `at`."""
+        out = list(at)
+        if self.first.dim >= 0:
+            out[self.first.dim] = out[self.first.dim] + IndexExpr.of(step) * self.first.stride
+        return out
+
+    def alive(self, at: Sequence[IndexExpr], part: int) -> SSAValue | None:
+        """The mask of access number `part` of the vector at `at`."""
+        return None if self.where is None else self.where.element(self.emitter, self.stepped(at, part * self.width))
 
     def run(self, at: Sequence[IndexExpr], part: IndexExpr | int) -> Place:
         """The place of access number `part` of a vector."""
@@ -80,6 +91,8 @@ class _Piece:
 
     def _widest(self) -> int:
         width = self.size
+        if self.where is not None and self.first.dim >= 0 and self.where.tile.get_shape()[self.first.dim] != 1:
+            width = 1  # the mask may cut a vector
         while width > 1 and (self.size % width or width & (width - 1) or width * self.bytes > WIDEST):
             width -= 1
         at = self.digits()
@@ -139,14 +152,13 @@ def load_tile(
     hint: str | None,
 ) -> LaneTile:
     """The lane's piece of a tile, read from memory; `share` is the lane's and wave's part of the coordinates."""
-    piece = _Piece(emitter, tile, view, indices, share, buffers)
+    piece = _Piece(emitter, tile, view, indices, share, buffers, where)
     name = hint or "tile"
 
     def part(at: Sequence[IndexExpr], number: int) -> SSAValue:
         place = piece.run(at, number)
-        alive = None if where is None else where.element(emitter, at)
         base = piece.base(place, name)
-        ok = emitter.both(alive, emitter.all_of(place.conditions))
+        ok = emitter.both(piece.alive(at, number), emitter.all_of(place.conditions))
         kind = hip.LdsLoadOp if hip.is_lds(base.type) else hip.LoadOp
         return emitter.value(kind(base, piece.offset(place), _vector(tile.element_type, piece.width), ok))
 
