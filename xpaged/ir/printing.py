@@ -17,7 +17,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 # The attributes that are printed once, at the head of the module, and the name that they get there.
-ALIASES = {"affine_map": "map", "rock.transform_map": "transform_map"}
+ALIASES = {"affine_map": "map", "rock.transform_map": "transform_map", "rock.layout": "layout"}
 
 _NUMBER_SUFFIX = re.compile(r"(_\d+)+$")
 _SPELLING = {
@@ -131,7 +131,7 @@ def print_module(op: Operation, *, aliases: bool = True, generic: bool = False, 
     """
     The text of an operation (a whole module, as a rule), ending in a newline. It parses back to the same operation.
 
-    `aliases` moves affine maps and transform maps to definitions at the head; `generic` prints MLIR's generic form;
+    `aliases` moves affine maps, transform maps and layouts to definitions at the head; `generic` prints MLIR's generic form;
     `locations` adds `loc(...)` to every operation.
     """
     stream = StringIO()

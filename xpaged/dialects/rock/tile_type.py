@@ -51,7 +51,7 @@ class LayoutAttr(Data[tuple[tuple[Digit, ...], tuple[Digit, ...], tuple[Digit, .
 def _parse_digit(parser: AttrParser) -> Digit:
     size = parser.parse_integer(allow_boolean=False, allow_negative=False)
     parser.parse_punctuation("->")
-    where = parser.parse_identifier("a coordinate (d0, d1, ...) or 'copy'")
+    where = parser.parse_identifier(context_msg=": a coordinate (d0, d1, ...) or 'copy'")
     if where == "copy":
         return Digit(size)
     if not (where.startswith("d") and where[1:].isdigit()):
