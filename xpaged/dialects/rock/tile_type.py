@@ -89,7 +89,9 @@ class TileType(ParametrizedAttribute, TypeAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            shape, element = parser.parse_dimension_list(), parser.parse_type()
+            shape = parser.parse_dimension_list()
+            parser.parse_shape_delimiter()
+            element = parser.parse_type()
             parser.parse_punctuation(",")
             layout = parser.parse_attribute()
             if not isinstance(layout, LayoutAttr):
