@@ -327,8 +327,7 @@ class _Lowering:
             end = self.emit(arith.AddiOp(first_row, self.index(shapes.columns - 1)))
             row = self.emit(arith.IndexCastOp(self.emit(arith.DivUIOp(end, self.index(op.repeats))), i32))
             block_last = masks.upper_key(rules, last, row, offset)
-        padded = self.keys != keys
-        if causal or padded or index is not None:
+        if causal:
             rows = self.emit(tile.TileIndexOp(first_row, (0, 0, 1), shapes.s.reduced(1)), "rows")
             inputs = [rows, last, *([offset] if offset is not None else [])]
 
@@ -336,18 +335,15 @@ class _Lowering:
                 emit: Callable[..., SSAValue], n: SSAValue, last_: SSAValue, offset_: SSAValue | None = None
             ) -> SSAValue:
                 inner = _Arithmetic(emit)
-                row = emit(arith.DivUIOp(n, inner.const(op.repeats))) if causal and op.repeats > 1 else n
-                return masks.upper_key(inner, last_, row if causal else None, offset_)
+                row = emit(arith.DivUIOp(n, inner.const(op.repeats))) if op.repeats > 1 else n
+                return masks.upper_key(inner, last_, row, offset_)
 
             self.upper = self.map(inputs, i32, bound, "upper")
-            if op.window is not None:
-
-                def low(emit: Callable[..., SSAValue], n: SSAValue, last_: SSAValue) -> SSAValue:
-                    bound_ = masks.lower_key(_Arithmetic(emit), last_, op.window)
-                    assert bound_ is not None
-                    return bound_
-
-                self.lower = self.map([rows, last], i32, low, "lower")
+        elif self.keys != keys or index is not None:
+            self.upper = self.emit(tile.TileFillOp(last, shapes.s.reduced(1)), "upper")
+        lower = masks.lower_key(rules, last, op.window)
+        if lower is not None:
+            self.lower = self.emit(tile.TileFillOp(lower, shapes.s.reduced(1)), "lower")
         if block_last is last and index is None:
             self.tiles = self.index(self.keys // self.key_step)
         else:

@@ -170,8 +170,6 @@ PAGED = f"{SIZES} --paged-attention"
             ["page_size * dim_v / dim_qk = 16 * 33 / 32", "a whole number"],
         ),
         (f"{SIZES} --arch gfx9420", ["gfx9420"]),
-        (f"{SIZES} --perf_config attn:v9:1,2", ["malformed perf_config", "attn:v9:1,2"]),
-        (f"{SIZES} --perf_config attn:v3:1,2", ["wrong number of values", "2 in attn:v3:1,2", "12 or 13"]),
     ],
 )
 def test_refusals_name_the_numbers(options: str, parts: list[str]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 OPERATIONS = ("attention",)
-# Numbers in a perf_config of each version: some texts of version 3 leave out the last one.
-_PERF_CONFIG_NUMBERS = {2: (11,), 3: (12, 13)}
 
 
 def _bool(text: str) -> bool:
@@ -86,7 +83,6 @@ def generate(options: Namespace) -> ModuleOp:
     if missing:
         raise XpagedError(f"missing options: {', '.join(missing)}", fix="give each of them a positive number")
     _check_paging(options)
-    _check_perf_config(options.perf_config)
     if options.arch is not None:
         from xpaged.arch import get_arch
 
@@ -123,17 +119,3 @@ def _check_paging(options: Namespace) -> None:
         raise XpagedError(f"--paged-attention needs {missing}", found=", ".join(given) or None)
     if given and not options.paged_attention:
         raise XpagedError("page sizes without --paged-attention", found=", ".join(given), fix="add --paged-attention")
-
-
-def _check_perf_config(text: str | None) -> None:
-    if text is None:
-        return
-    match = re.fullmatch(r"attn:v(\d+):(-?\d+(?:,-?\d+)*)", text)
-    counts = _PERF_CONFIG_NUMBERS.get(int(match[1])) if match else None
-    if match is None or counts is None:
-        versions = " or ".join(f"attn:v{version}:" for version in _PERF_CONFIG_NUMBERS)
-        raise XpagedError("malformed perf_config", found=text, expected=f"{versions} and comma-separated numbers")
-    numbers = match[2].count(",") + 1
-    if numbers not in counts:
-        expected = " or ".join(map(str, counts))
-        raise XpagedError("wrong number of values in perf_config", found=f"{numbers} in {text}", expected=expected)

@@ -11,7 +11,16 @@ if TYPE_CHECKING:
 
 ARCH_ATTRIBUTES = ("arch", "mhal.arch")
 
-__all__ = ["DEFAULT_ARCH", "Arch", "MatrixInstruction", "arch_name_of", "arch_of", "arch_of_function", "archs", "get_arch"]
+__all__ = [
+    "DEFAULT_ARCH",
+    "Arch",
+    "MatrixInstruction",
+    "arch_name_of",
+    "arch_of",
+    "arch_of_function",
+    "archs",
+    "get_arch",
+]
 
 
 def arch_name_of(op: Operation) -> str | None:

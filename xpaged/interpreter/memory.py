@@ -7,7 +7,6 @@ and a page that the caller left unmapped stays so. Each byte also knows whether 
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +95,7 @@ class Memory:
         self._views: dict[np.dtype[Any], Array] = {}
         self._used = 0
         self._next_base = _FIRST_BASE
+        self._next_line = 1 << 10
         self._segments: list[_Segment] = []  # by base
         self._bases: list[int] = []  # theirs
         self._segments_by_age: list[_Segment] = []
@@ -133,7 +133,7 @@ class Memory:
         *,
         align: int = 16,
         base: int | None = None,
-        order: Sequence[int] | npt.NDArray[np.integer] | None = None,
+        straddle: bool = False,
         mapped: npt.NDArray[np.bool_] | None = None,
         name: str = "",
         dtype: np.dtype[Any] | None = None,
@@ -141,27 +141,29 @@ class Memory:
     ) -> Addresses:
         """Maps `count` allocations of `bytes` bytes each and returns their addresses, `uint64[count]`.
 
-        Allocation `i` is the `order[i]`-th in address order (`i`-th without `order`). They are aligned to `align` and
-        to no more, unmapped bytes lie between them, and those with `mapped[i]` false are reserved but unmapped: an
-        access there is a fault that names them.
+        They lie in order, aligned to `align` and not all to more, with unmapped bytes between them. Those with
+        `mapped[i]` false are reserved but unmapped: an access there is a fault that names them. With `straddle` they
+        lie on both sides of a multiple of 4 GiB.
         """
         stride = -(-(bytes + _GUARD) // align) * align
         if (stride // align) % 2 == 0 and bytes:
             stride += align  # consecutive ones then differ in alignment: nobody can rely on more than `align`
         size = stride * max(count, 1) + _GUARD
         lead = -(-_GUARD // align) * align
-        if base is None:
+        if straddle:
+            self._next_line += 3
+            base = (self._next_line << 32) - stride * count // 2 // align * align
+        elif base is None:
             base = -(-self._next_base // align) * align + lead
         elif base % align:
             raise XpagedError(f"cannot place {name!r}", found=f"base {base:#x}", expected=f"a multiple of {align}")
-        slots = np.arange(count) if order is None else np.asarray(order, np.int64)
-        places = base + slots.astype(np.uint64) * np.uint64(stride)
+        places = np.uint64(base) + np.arange(count, dtype=np.uint64) * np.uint64(stride)
         start = self._add_segment(base - lead, base + size, False, places, bytes, name, dtype, fill)
         state = self._state[start + lead : start + lead + stride * count].reshape(count, stride)
         if mapped is None:
             state[:, :bytes] = MAPPED
         else:
-            state[slots[np.asarray(mapped, np.bool_)], :bytes] = MAPPED
+            state[np.asarray(mapped, np.bool_), :bytes] = MAPPED
         return places
 
     def mark(self) -> int:
@@ -211,7 +213,8 @@ class Memory:
         self._segments_by_age.append(segment)
         self._used = start + end - base
         self._arena[start : self._used] = fill
-        self._next_base = max(self._next_base, end) + _SEGMENT_SPACING
+        if base >= self._next_base:
+            self._next_base = end + _SEGMENT_SPACING
         return start
 
     def _reserve(self, bytes: int) -> None:

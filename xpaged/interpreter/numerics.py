@@ -70,6 +70,11 @@ def widen(values: Array) -> Array:
     return values.astype(F32)
 
 
+def narrowed(values: Any, dtype: np.dtype[Any]) -> Any:
+    """A conversion to `dtype` in exact evaluation: arrays stay as they are, what follows its own error is told."""
+    return values if isinstance(values, np.ndarray) else values.narrowed(dtype)
+
+
 def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
     """float32 `values` rounded to the nearest value of `dtype` (ties to even) and kept as float32.
 

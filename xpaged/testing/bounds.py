@@ -272,7 +272,7 @@ def _attention(
     x = np.where(kept, scores(problem, g, rows, head.raw, types), 0.0) + 3 * ULP32 * (s + top)
     extra, least = 0.0 if types.p.name == "float32" else unit(types.p), tiny(types.p)
     total = np.exp(head.lse - head.scores.max(axis=1))  # of the exponentials: at least 1
-    smallest = least / np.maximum(total, 1.0)
+    smallest: Floats = least / np.maximum(total, 1.0)
     if types.graph is not None:
         x = x + unit(types.graph) * (s + top)
         extra += 4 * unit(types.graph)

@@ -42,6 +42,7 @@ from xpaged.dialects.rock.attention_format import (
 )
 from xpaged.dialects.rock.attrs import AttentionParamsAttr, StoreMethodAttr
 from xpaged.dialects.rock.ops import Shaped
+from xpaged.ir.bufferizable import Bufferizable, Bufferization
 
 OPERANDS = (
     "queries",
@@ -222,7 +223,7 @@ def _normalized(
 
 
 @irdl_op_definition
-class AttentionOp(_AttentionBase):
+class AttentionOp(_AttentionBase, Bufferizable):
     """`rock.attention`: `out = softmax(score(queries * keys)) * values`, one head of Q for each leading index.
 
     Default layouts: queries `[G, Sq, Dqk]`, keys `[Gkv, Dqk, Sk]`, values `[Gkv, Sk, Dv]`, out
@@ -357,6 +358,13 @@ class AttentionOp(_AttentionBase):
             (self.keys, self.kTransposed is not None),
             (self.values, self.vTransposed is not None),
         )
+
+    def bufferize(self, b: Bufferization) -> None:
+        operands: dict[str, SSAValue | Sequence[SSAValue]] = {
+            name: b.buffers(values) for name, values in self.operands_by_name().items()
+        }
+        operands |= {name: b.result_buffer(x) for name, x in zip(("out", "lse"), self.results, strict=False)}
+        b.insert(self.rebuilt(operands, result_types=[]))
 
     def verify_(self) -> None:
         from xpaged.dialects.rock.attention_verify import verify_attention

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, MemRefType, TensorType, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -22,6 +22,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xpaged.dialects.rock.attrs import TransformMapAttr, parse_transform_map
+from xpaged.ir.bufferizable import Bufferizable, Bufferization, memref_type
 from xpaged.ir.transform_map import TransformMap
 
 Shaped = MemRefType | TensorType
@@ -52,7 +53,7 @@ def same_kind(a: Attribute, b: Attribute) -> bool:
 
 
 @irdl_op_definition
-class TransformOp(IRDLOperation):
+class TransformOp(IRDLOperation, Bufferizable):
     """`rock.transform %x by #map : memref<..> to memref<..>`: a view of `source`, whose coordinates `map` computes."""
 
     name = "rock.transform"
@@ -68,6 +69,12 @@ class TransformOp(IRDLOperation):
             assert isinstance(source.type, Shaped)
             result_type = like(source.type, attr.data.upper_bounds)
         super().__init__(operands=[source], properties={"map": attr}, result_types=[result_type])
+
+    def place(self, b: Bufferization) -> None:
+        place_view(b, self.source, self.result, self.map.data)
+
+    def bufferize(self, b: Bufferization) -> None:
+        bufferize_view(b, self.source, self.result, self.map.data)
 
     def verify_(self) -> None:
         source = shaped_type(self.source, "rock.transform: the source")
@@ -122,8 +129,46 @@ class TransformOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
+def bufferize_view(b: Bufferization, source: SSAValue, result: SSAValue, map: TransformMap) -> None:
+    """`result`, which shows `source` through `map`, becomes a view of its memref, unless it is in its place already."""
+    place = b.place_of(result)
+    if place is not None and b.is_in_place(source) and _shows(b.buffer(source), place):
+        b.set_buffer(result, place)
+    else:
+        b.set_buffer(result, b.insert(TransformOp(b.buffer(source), map)).result)
+
+
+def _shows(view: SSAValue, memref: SSAValue) -> bool:
+    """Whether `view` is a view made straight of `memref`, or the same."""
+    return view is memref or (isinstance(view.owner, TransformOp) and view.owner.source is memref)
+
+
+def place_view(b: Bufferization, source: SSAValue, result: SSAValue, map: TransformMap) -> None:
+    """When `result`, which shows `source` through `map`, is wanted in a place, put `source` there: through the inverse.
+
+    Nothing is done where that would not write every element of the place (padding), or would lose elements of
+    `source` that others read (a slice with other users).
+    """
+    place = b.place_of(result)
+    kinds = {t.kind for t in map.transforms}
+    if place is None or isinstance(source.owner, Block) or "Pad" in kinds:
+        return
+    if "Slice" in kinds and source.has_more_than_one_use():
+        return
+    try:
+        inverse = map.inverse()
+    except ValueError:
+        return
+    if inverse.is_identity():
+        b.set_place(source, place)
+    else:
+        view = b.insert_at_head(TransformOp(place, inverse)).result
+        view.name_hint = place.name_hint
+        b.set_place(source, view)
+
+
 @irdl_op_definition
-class DerefOp(IRDLOperation):
+class DerefOp(IRDLOperation, Bufferizable):
     """`rock.deref %t : memref<1x32x1xi64> -> memref<1x32x1024xf16>`: the pages that a table of addresses points to.
 
     Nothing is loaded here: the result is a lazy view, `[batch, numPages, pageSize]`, whose element `[b, p, i]` lies
@@ -164,6 +209,9 @@ class DerefOp(IRDLOperation):
     def _result_type(self) -> Shaped:
         assert isinstance(self.result.type, Shaped)
         return self.result.type
+
+    def bufferize(self, b: Bufferization) -> None:
+        b.set_buffer(self.result, b.insert(DerefOp(b.buffer(self.table), memref_type(self.result.type))).result)
 
     def verify_(self) -> None:
         table = shaped_type(self.table, "rock.deref: the page table")

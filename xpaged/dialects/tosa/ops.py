@@ -297,9 +297,9 @@ class CustomOp(TosaOp):
         super().__init__(
             operands=[inputs],
             properties={
-                "operator_name": StringAttr(operator),
                 "domain_name": StringAttr(domain),
                 "implementation_attrs": StringAttr(""),
+                "operator_name": StringAttr(operator),
             },
             result_types=[results],
         )

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Value, binary, nullary, rule, unary
-from xpaged.interpreter.numerics import Array, dtype_of, widen
+from xpaged.interpreter.numerics import Array, dtype_of, narrowed, widen
 
 Binary = Callable[[Array, Array], Array]
 
@@ -211,7 +211,7 @@ def convert_float(op: Operation, b: Compiler) -> OpCode:
     dtype = b.dtype(op.results[0].type)
     if b.exact:
         storage = dtype_of(op.results[0].type)
-        return unary(lambda x: x if isinstance(x, np.ndarray) else x.narrowed(storage))
+        return unary(lambda x: narrowed(x, storage))
     if dtype == np.float32 and isinstance(op, arith.ExtFOp):
         return unary(widen)
     return unary(lambda x: x.astype(dtype))
