@@ -163,7 +163,7 @@ def place_view(b: Bufferization, source: SSAValue, result: SSAValue, map: Transf
         b.set_place(source, place)
     else:
         view = b.insert_at_head(TransformOp(place, inverse)).result
-        view.name_hint = place.name_hint
+        view.name_hint = source.name_hint or place.name_hint
         b.set_place(source, view)
 
 

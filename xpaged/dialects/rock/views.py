@@ -9,8 +9,9 @@ from xdsl.builder import Builder
 from xdsl.ir import SSAValue
 
 from xpaged.dialects.rock.attrs import TransformMapAttr
-from xpaged.dialects.rock.ops import DerefOp, TransformOp
-from xpaged.ir.transform_map import TransformMap
+from xpaged.dialects.rock.ops import DerefOp, Shaped, TransformOp
+from xpaged.ir.index_expr import IndexExpr, Var
+from xpaged.ir.transform_map import TransformMap, apply_chain
 
 
 class Chain(NamedTuple):
@@ -73,3 +74,32 @@ def make_chain(
     for transform_map in reversed(maps):
         value = make_transform(builder, value, transform_map, name_hint)
     return value
+
+
+def memory_position(view: SSAValue, coords: Sequence[IndexExpr] | None = None) -> tuple[IndexExpr, list[str]]:
+    """Where an element of a view lies, counted in elements from the first one of what the view is of.
+
+    `coords` are the element's coordinates; without them they are variables `d0`, `d1` ... over the whole view, and
+    the names of these are returned too. In pages, the count runs on from each page to the next of the table. Elements
+    that do not exist (padding) have a position that means nothing.
+    """
+    assert isinstance(view.type, Shaped)
+    names = [f"d{i}" for i in range(len(view.type.get_shape()))]
+    if coords is None:
+        coords = [IndexExpr.var(name, 0, n - 1) for name, n in zip(names, view.type.get_shape(), strict=True)]
+    chain = chain_of(view)
+    lower, _ = apply_chain(chain.maps, coords)
+    assert isinstance(chain.root.type, Shaped)
+    position = IndexExpr.const(0)
+    for coordinate, length in zip(lower, chain.root.type.get_shape(), strict=True):
+        position = position * length + coordinate
+    return position, names
+
+
+def step_of(position: IndexExpr, name: str) -> int | None:
+    """How far a position moves when the variable `name` grows by one; None when that is not always the same."""
+    part, _ = position.split((name,))
+    if not part.terms:
+        return 0
+    (term, step), *others = part.terms
+    return step if not others and isinstance(term, Var) else None
