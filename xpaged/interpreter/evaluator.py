@@ -19,7 +19,7 @@ Masks. `machine.mask` is None when all lanes are active, else `bool[P]`. Rules w
 lanes (their results are never used); rules with effects must leave them alone.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -199,7 +199,7 @@ class Compiler:
         return _block_code(ops, steps, args, results)
 
     def _code(self, op: Operation) -> OpCode:
-        make = _RULES.get(type(op))
+        make = self.program.rules.get(type(op)) or _RULES.get(type(op))
         if make is None:
             rules.load(op.name.split(".")[0])
             make = _RULES.get(type(op))
@@ -354,9 +354,13 @@ class Program:
     their own errors: the evaluator calls their `rounded(dtype)` with the type of each result, and conversions their
     `narrowed(dtype)`."""
 
-    def __init__(self, module: ModuleOp, *, exact: bool = False) -> None:
+    def __init__(
+        self, module: ModuleOp, *, exact: bool = False, rules: Mapping[type[Operation], Maker] | None = None
+    ) -> None:
+        """`rules` go before the registered ones."""
         self.module = module
         self.exact = exact
+        self.rules = rules or {}
         self._functions: dict[str, tuple[RegionCode, int]] = {}
 
     def call(self, machine: Machine, name: str, args: Sequence[Value]) -> tuple[Value, ...]:

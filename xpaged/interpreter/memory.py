@@ -134,6 +134,7 @@ class Memory:
         align: int = 16,
         base: int | None = None,
         straddle: bool = False,
+        order: Array | None = None,
         mapped: npt.NDArray[np.bool_] | None = None,
         name: str = "",
         dtype: np.dtype[Any] | None = None,
@@ -141,9 +142,9 @@ class Memory:
     ) -> Addresses:
         """Maps `count` allocations of `bytes` bytes each and returns their addresses, `uint64[count]`.
 
-        They lie in order, aligned to `align` and not all to more, with unmapped bytes between them. Those with
-        `mapped[i]` false are reserved but unmapped: an access there is a fault that names them. With `straddle` they
-        lie on both sides of a multiple of 4 GiB.
+        Allocation `i` is the `order[i]`-th in address order (the `i`-th without `order`). They are aligned to `align`
+        and not all to more, with unmapped bytes between them. Those with `mapped[i]` false are reserved but unmapped:
+        an access there is a fault that names them. With `straddle` they lie on both sides of a multiple of 4 GiB.
         """
         stride = -(-(bytes + _GUARD) // align) * align
         if (stride // align) % 2 == 0 and bytes:
@@ -157,13 +158,14 @@ class Memory:
             base = -(-self._next_base // align) * align + lead
         elif base % align:
             raise XpagedError(f"cannot place {name!r}", found=f"base {base:#x}", expected=f"a multiple of {align}")
-        places = np.uint64(base) + np.arange(count, dtype=np.uint64) * np.uint64(stride)
+        slots = np.arange(count) if order is None else np.asarray(order, np.int64)
+        places = np.uint64(base) + slots.astype(np.uint64) * np.uint64(stride)
         start = self._add_segment(base - lead, base + size, False, places, bytes, name, dtype, fill)
         state = self._state[start + lead : start + lead + stride * count].reshape(count, stride)
         if mapped is None:
             state[:, :bytes] = MAPPED
         else:
-            state[np.asarray(mapped, np.bool_), :bytes] = MAPPED
+            state[slots[np.asarray(mapped, np.bool_)], :bytes] = MAPPED
         return places
 
     def mark(self) -> int:

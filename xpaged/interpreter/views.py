@@ -89,7 +89,7 @@ def view_through(maps: Sequence[TransformMap], lower: Array, fill: Any = 0) -> A
 
 
 @lru_cache(maxsize=64)
-def _positions(maps: tuple[TransformMap, ...], shape: tuple[int, ...]) -> Array:
+def positions(maps: tuple[TransformMap, ...], shape: tuple[int, ...]) -> Array:
     """For each element of the view its row-major position in an array of `shape`, -1 for an invalid one."""
     return view_through(maps, np.arange(prod(shape)).reshape(shape), -1)
 
@@ -215,7 +215,7 @@ class MemRef:
         place of the others means nothing. Raises MemoryFault.
         """
         if self.table is None:
-            index = _positions(self.maps, self.buffer_shape)
+            index = positions(self.maps, self.buffer_shape)
             if self.strides == row_major(self.buffer_shape):
                 flat = memory.read_array(int(self.base[0]), self.dtype, prod(self.buffer_shape))
                 return view_through(self.maps, flat.reshape(self.buffer_shape))
@@ -232,7 +232,7 @@ class MemRef:
         if needed is not None:
             missing &= needed
         if missing.any():
-            index = _positions(self.maps, self.buffer_shape)[missing].flat[0]
+            index = positions(self.maps, self.buffer_shape)[missing].flat[0]
             batch, page, offset = np.unravel_index(index, self.buffer_shape)
             address = int(pages[batch, page]) + int(offset) * self.dtype.itemsize
             where = memory.locate(address)
@@ -254,7 +254,7 @@ class MemRef:
 
     def write_all(self, memory: Memory, values: Array) -> None:
         """Writes an array of `shape` to the whole view; elements that do not exist are dropped."""
-        index = _positions(self.maps, self.buffer_shape)
+        index = positions(self.maps, self.buffer_shape)
         coords = np.unravel_index(np.maximum(index, 0), self.buffer_shape)
         mask = index >= 0
         whole = replace(self, shape=self.buffer_shape, maps=())

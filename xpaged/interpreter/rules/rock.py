@@ -127,7 +127,7 @@ def _score(op: AttentionOp | GridwiseAttentionAccelOp, b: Compiler) -> Callable[
     return bind
 
 
-class _Operands:
+class Operands:
     """The operands' values by name."""
 
     def __init__(self, op: AttentionOp | GridwiseAttentionAccelOp, values: Sequence[Value]) -> None:
@@ -172,7 +172,7 @@ def attention(op: AttentionOp, b: Compiler) -> OpCode:
     index = np.arange(sizes.seq_q)
 
     def run(m: Machine, *values: Value) -> Value:
-        given = _Operands(op, values)
+        given = Operands(op, values)
         indices, offsets = _numbers(m, given.kv_index), _numbers(m, given.offset)
         ranges = [key_range(sizes.seq_k, None if indices is None else indices[g], window) for g in range(sizes.groups)]
         live = _live(ranges, sizes.repeats, sizes.seq_k)
@@ -208,7 +208,7 @@ def gridwise(op: GridwiseAttentionAccelOp, b: Compiler) -> OpCode:
     index = np.arange(count) // repeats
 
     def run(m: Machine, *values: Value) -> Value:
-        given = _Operands(op, values)
+        given = Operands(op, values)
         groups = given.q.shape[0]
         indices, offsets = _numbers(m, given.kv_index), _numbers(m, given.offset)
         ranges = [key_range(keys, None if indices is None else indices[g], window) for g in range(groups)]
@@ -244,7 +244,7 @@ def _finish(
     m: Machine,
     op: AttentionOp | GridwiseAttentionAccelOp,
     b: Compiler,
-    given: _Operands,
+    given: Operands,
     out: Array,
     lse: Array,
 ) -> Value:

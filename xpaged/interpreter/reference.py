@@ -1,0 +1,326 @@
+"""What a module should compute: its attention by the oracle, the rest of it in float64.
+
+The module's own operations are evaluated exactly, except that every attention is turned into a logical problem (its
+operands read through their views, K and V straight from the pages' contents, no addresses and no simulated pages) and
+solved by `xpaged.testing.oracle`, with error bounds from `xpaged.testing.bounds`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Operation
+
+from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
+from xpaged.errors import XpagedError
+from xpaged.interpreter.evaluator import Compiler, Machine, Maker, OpCode, Program, RegionCode, Value
+from xpaged.interpreter.inputs import Argument, Inputs, arguments_of, kernel_of
+from xpaged.interpreter.memory import Memory
+from xpaged.interpreter.numerics import Array, dtype_of
+from xpaged.interpreter.rules.rock import Operands, key_range
+from xpaged.interpreter.views import MemRef, materialize, positions, strides_of, view_through
+from xpaged.testing import bounds, oracle
+
+_TABLE_SHIFT = 40  # coded page tables: (argument + 1) << 40 | entry
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Where the elements of K or V, `[KV heads, Sk, D]`, lie: positions in the pages of table `argument`."""
+
+    argument: int
+    position: Array
+
+
+@dataclass
+class Attention:
+    """One attention of a module as a logical problem, and where its data came from and its results go."""
+
+    op: AttentionOp | GridwiseAttentionAccelOp
+    problem: oracle.Problem
+    types: bounds.Types
+    k: Cells | None
+    v: Cells | None
+    parts: int
+    out: tuple[int, Array] | None
+    """The argument that the output goes to and the position of each element, `[G, parts, Sq, Dv]`."""
+    lse: tuple[int, Array] | None
+
+    def solve(self) -> tuple[bounds.Bounded, bounds.Bounded]:
+        """Output `[G, Sq, Dv]` and LSE `[G, Sq]` by the oracle, with bounds."""
+        p = self.problem
+        shape = (p.heads, p.q.shape[1], p.v.shape[2])
+        out, out_error, lse, lse_error = np.empty(shape), np.empty(shape), np.empty(shape[:2]), np.empty(shape[:2])
+        step = max(1, (1 << 21) // p.k.shape[1])
+        for g in range(p.heads):
+            for start in range(0, shape[1], step):
+                rows = np.arange(start, min(start + step, shape[1]))
+                head = oracle.attend(p, g, rows)
+                out[g, rows], lse[g, rows] = head.out, head.lse
+                out_error[g, rows], lse_error[g, rows] = bounds.attention(p, g, rows, head, self.types)
+        return bounds.Bounded(out, out_error), bounds.Bounded(lse, lse_error)
+
+    def live_keys(self) -> Array:
+        """`bool[KV heads, Sk]`: the keys that the KV index and the window leave to some head."""
+        valid = np.stack([self.problem.valid(g) for g in range(self.problem.heads)])
+        return np.logical_or.reduce(valid.reshape(-1, self.problem.repeats, valid.shape[1]), axis=1)
+
+
+@dataclass
+class Expected:
+    """What one output should hold: `value` and `bound`, flat in memory order; NaN where nothing is expected.
+
+    With `parts` the output holds results over parts of the keys, which are merged before they are compared.
+    """
+
+    value: Array
+    bound: Array
+
+
+@dataclass
+class Reference:
+    """The expected outputs of a module, by result number; `attentions` are what they were computed from."""
+
+    outputs: dict[int, Expected] = field(default_factory=dict[int, Expected])
+    attentions: list[Attention] = field(default_factory=list[Attention])
+
+
+def capture(module: ModuleOp, inputs: Inputs) -> list[Attention]:
+    """The attentions of a module at level rock, rock-memref or gridwise as logical problems; nothing is solved."""
+    return _Evaluation(module, inputs, None, solve=False).run().attentions
+
+
+def reference(module: ModuleOp, inputs: Inputs, graph: np.dtype[Any] | None = None) -> Reference:
+    """The expected outputs of a module at level rock, rock-memref or gridwise.
+
+    With `graph` the bounds are those of a graph that rounds every operation to that type, and rows that keep no key
+    are not expected to hold anything.
+    """
+    return _Evaluation(module, inputs, graph, solve=True).run()
+
+
+class _Evaluation:
+    """One exact evaluation of a function."""
+
+    def __init__(self, module: ModuleOp, inputs: Inputs, graph: np.dtype[Any] | None, solve: bool) -> None:
+        self.function = kernel_of(module)
+        self.arguments = arguments_of(self.function)
+        self.inputs = inputs
+        self.graph = graph
+        self.solve = solve
+        self.memory = Memory()
+        self.bases: dict[int, Argument] = {}
+        self.attentions: list[Attention] = []
+        rules: dict[type[Operation], Maker] = {AttentionOp: self._rule, GridwiseAttentionAccelOp: self._rule}
+        self.program = Program(module, exact=True, rules=rules)
+
+    def run(self) -> Reference:
+        machine = Machine(self.memory, exact=True)
+        values = [self._value(a) for a in self.arguments]
+        results = self.program.call(machine, self.function.sym_name.data, values)
+        found = Reference(attentions=self.attentions)
+        if not self.solve:
+            return found
+        for number, result in enumerate(results):
+            value = result if isinstance(result, bounds.Bounded) else bounds.Bounded(materialize(self.memory, result))
+            found.outputs[number] = Expected(
+                value.value.reshape(-1), np.broadcast_to(value.error, value.shape).reshape(-1)
+            )
+        self._written(found)
+        return found
+
+    def _written(self, found: Reference) -> None:
+        """Expected contents of the arguments that attention writes."""
+        for attention in self.attentions:
+            if attention.out is None:
+                continue
+            for target, value in zip((attention.out, attention.lse), self._solved(attention), strict=True):
+                if target is None:
+                    continue
+                arg = self.arguments[target[0]]
+                number = arg.output
+                if number is None:
+                    raise XpagedError("attention writes to an argument that is not an output", found=arg.name)
+                expected = found.outputs.setdefault(
+                    number, Expected(np.full(arg.count, np.nan), np.full(arg.count, np.nan))
+                )
+                position = target[1].reshape(value.shape)
+                there = position >= 0
+                expected.value[position[there]] = value.value[there]
+                expected.bound[position[there]] = value.error[there]
+
+    def _value(self, arg: Argument) -> Value:
+        """An argument as the exact evaluation sees it; tables hold codes instead of addresses."""
+        if arg.is_table:
+            flat = np.arange(arg.count, dtype=np.int64) + (np.int64(arg.index + 1) << _TABLE_SHIFT)
+        elif arg.output is None:
+            flat = self.inputs.arrays[arg.index]
+        else:
+            flat = np.zeros(arg.count, arg.dtype)
+        if not isinstance(arg.type, MemRefType):
+            return arg.logical(flat)
+        made = self.memory.allocate(max(flat.nbytes, 1), name=arg.name, dtype=flat.dtype)
+        self.memory.write_array(made.base, flat)
+        self.bases[made.base] = arg
+        return MemRef(np.array([made.base], np.uint64), flat.dtype, arg.type.get_shape(), strides_of(arg.type))
+
+    def _rule(self, op: AttentionOp | GridwiseAttentionAccelOp, b: Compiler) -> OpCode:
+        body = b.region(op.preSoftmaxBody) if op.preSoftmaxBody.blocks else None
+
+        def run(m: Machine, *values: Value) -> Value:
+            attention = self._attention(op, Operands(op, values), body, m)
+            self.attentions.append(attention)
+            if not op.results:
+                return None
+            out, lse = self._solved(attention) if self.solve else _nothing(attention)
+            if isinstance(op, AttentionOp) and op.oTransposed is not None:
+                out = out.swapaxes(1, 2)
+            return (out, lse) if len(op.results) > 1 else out
+
+        return run
+
+    def _solved(self, attention: Attention) -> tuple[bounds.Bounded, bounds.Bounded]:
+        if attention.parts > 1:
+            raise XpagedError("results over parts of the keys cannot be checked yet", at=attention.op)
+        out, lse = attention.solve()
+        if self.graph is not None:
+            empty = np.isneginf(lse.value)
+            out.value[empty] = np.nan
+            lse.value[empty] = np.nan
+        return out, lse
+
+    def _attention(
+        self, op: AttentionOp | GridwiseAttentionAccelOp, given: Operands, body: RegionCode | None, m: Machine
+    ) -> Attention:
+        gridwise = isinstance(op, GridwiseAttentionAccelOp)
+        swap = _identity if gridwise else _swapper(op)
+        q, extras = self._read(given.q), [self._read(e) for e in given.extras]
+        (k, k_cells), (v, v_cells) = self._cache(given.k), self._cache(given.v)
+        numbers = [None if x is None else [int(i) for i in self._read(x)] for x in (given.kv_index, given.offset)]
+        if isinstance(op, GridwiseAttentionAccelOp):
+            repeats, keys, rows = op.repeats, op.valid_keys, op.valid_rows
+
+            def heads(x: Array, axis: int) -> Array:
+                """Rows on `axis` of `[G, ...]` as `[G * repeats, rows / repeats, rest]`."""
+                x = np.moveaxis(x, axis, 1)[:, :rows]
+                x = x.reshape(len(x), rows // repeats, repeats, *x.shape[2:])
+                return np.moveaxis(x, 2, 1).reshape(-1, rows // repeats, *x.shape[3:])
+
+            q = heads(q, 2)
+            k, k_at = k.swapaxes(1, 2)[:, :keys], _swapped(k_cells, True, keys)
+            v, v_at = v[:, :keys], _swapped(v_cells, False, keys)
+            extras = [heads(e[:, :keys], 2) for e in extras]
+            numbers = [None if x is None else [i for i in x for _ in range(repeats)] for x in numbers]
+            out, lse = self._target(given.out), self._target(given.lse)
+            out = None if out is None else (out[0], heads(out[1], 1))
+            lse = None if lse is None else (lse[0], heads(lse[1], 1))
+        else:
+            repeats = op.sizes.repeats
+            q = swap(q, "q")
+            k_swapped, v_swapped = op.kTransposed is None, op.vTransposed is not None
+            k, k_at = swap(k, "k"), _swapped(k_cells, k_swapped, None)
+            v, v_at = swap(v, "v"), _swapped(v_cells, v_swapped, None)
+            out, lse = self._target(given.out), self._target(given.lse)
+            out = None if out is None else (out[0], swap(out[1], "o"))
+        for index in numbers[0] or ():
+            key_range(k.shape[1], index, op.window)
+        problem = oracle.Problem(
+            q,
+            k,
+            v,
+            repeats=repeats,
+            kv_index=numbers[0],
+            causal=op.causal is not None,
+            prefix_offset=numbers[1],
+            window=op.window,
+            score=None if body is None else _bound_score(body, m),
+            extras=extras,
+        )
+        return Attention(op, problem, self._types(op, given), k_at, v_at, op.split_kv, out, lse)
+
+    def _types(self, op: AttentionOp | GridwiseAttentionAccelOp, given: Operands) -> bounds.Types:
+        def of(value: Value, result: int) -> np.dtype[Any]:
+            if isinstance(value, MemRef):
+                return value.dtype
+            return dtype_of(op.results[result].type) if len(op.results) > result else dtype_of(op.softmax_type)
+
+        return bounds.Types(
+            dtype_of(op.values.type), of(given.out, 0), of(given.lse, 1), dtype_of(op.softmax_type), self.graph
+        )
+
+    def _read(self, value: Value) -> Array:
+        return materialize(self.memory, value)
+
+    def _cache(self, value: Value) -> tuple[Array, Cells | None]:
+        """K or V as the operand views it, and where each element lies in its pages."""
+        if not isinstance(value, MemRef) or value.table is None:
+            return self._read(value), None
+        codes = value.page_addresses(self.memory).astype(np.int64)
+        argument = int(codes.flat[0] >> _TABLE_SHIFT) - 1
+        entries = codes & ((1 << _TABLE_SHIFT) - 1)
+        if not ((codes >> _TABLE_SHIFT) == argument + 1).all():
+            raise XpagedError("one view takes its pages from several tables")
+        pages = self.inputs.pages[argument]
+        size = value.buffer_shape[2]
+        data = view_through(value.maps, pages.data[entries].reshape(value.buffer_shape))
+        at = entries[..., None] * size + np.arange(size)
+        return data, Cells(argument, view_through(value.maps, at, -1))
+
+    def _target(self, value: Value | None) -> tuple[int, Array] | None:
+        """The argument that a memref of results is a view of, and the position of each of its elements."""
+        if not isinstance(value, MemRef):
+            return None
+        return self.bases[int(value.base[0])].index, positions(value.maps, value.buffer_shape)
+
+
+def _identity(x: Array, _: str) -> Array:
+    return x
+
+
+def _swapper(op: AttentionOp) -> Callable[[Array, str], Array]:
+    """Puts an operand, in whichever order the operation takes it, into `[heads, length, channels]`."""
+    swapped = {
+        "q": op.qTransposed is not None,
+        "k": op.kTransposed is None,
+        "v": op.vTransposed is not None,
+        "o": op.oTransposed is not None,
+    }
+    return lambda x, which: x.swapaxes(1, 2) if swapped[which] else x
+
+
+def _swapped(cells: Cells | None, swapped: bool, keys: int | None) -> Cells | None:
+    if cells is None:
+        return None
+    at = cells.position.swapaxes(1, 2) if swapped else cells.position
+    return Cells(cells.argument, at[:, :keys])
+
+
+def _bound_score(body: RegionCode, m: Machine) -> oracle.ScoreMap:
+    """The score region in the frame that it was met in: it may use values from outside."""
+    frame = m.frame
+
+    def score(s: Any, extras: Sequence[Array]) -> Any:
+        before, m.frame = m.frame, frame
+        try:
+            with np.errstate(all="ignore"):
+                (result,) = body(m, (s, *(e.astype(np.float64) for e in extras)))
+        finally:
+            m.frame = before
+        return result
+
+    return score
+
+
+def _nothing(attention: Attention) -> tuple[bounds.Bounded, bounds.Bounded]:
+    p = attention.problem
+    shape = (p.heads * attention.parts, p.q.shape[1], p.v.shape[2])
+    return bounds.Bounded(np.zeros(shape)), bounds.Bounded(np.zeros(shape[:2]))
+
+
+def elements(attention: Attention) -> int:
+    """Scores of an attention: what its solution costs."""
+    p = attention.problem
+    return prod((p.heads, p.q.shape[1], p.k.shape[1]))

@@ -1,0 +1,357 @@
+"""Running a module on the CPU, level by level, and comparing every level with the reference: what `xpaged run` does."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from xpaged.arch import arch_of
+from xpaged.errors import XpagedError, did_you_mean
+from xpaged.interpreter.evaluator import Machine, Program
+from xpaged.interpreter.inputs import (
+    Argument,
+    Placed,
+    arguments_of,
+    from_arrays,
+    kernel_of,
+    place,
+)
+from xpaged.interpreter.memory import Memory, MemoryFault
+from xpaged.interpreter.numerics import Array, is_float
+from xpaged.interpreter.reference import Attention, Expected, Reference, capture, elements, reference
+from xpaged.interpreter.sampling import mark_dead, random_inputs
+from xpaged.interpreter.views import materialize
+from xpaged.ir.levels import MODULE_LEVELS, Level, level_of
+from xpaged.ir.locations import set_source, source_of
+from xpaged.lowering.kernel import block_size, grid_size
+from xpaged.passes.pipelines import lower
+
+_BATCH_LANES = 1 << 13
+_BATCH_GROUPS = 64
+_GRAPH_SCORES = 1 << 22
+"""Graphs with more scores than this are not evaluated in float64 as a whole."""
+
+
+@dataclass
+class Output:
+    """One output of one level: `values` flat in memory order, and where the program wrote it."""
+
+    number: int
+    name: str
+    values: Array
+    written: Array
+    max_error: float | None = None
+    bound: float | None = None
+    nan: int = 0
+    ok: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry of the report; error and bound are those of one element, the one with the largest error."""
+        entry: dict[str, Any] = {"name": self.name, "nan": self.nan}
+        if self.max_error is not None:
+            entry = {"name": self.name, "max_error": self.max_error, "bound": self.bound, "nan": self.nan}
+        return entry
+
+
+@dataclass
+class LevelReport:
+    """What one level did. `lane_ops` is one for each operation and lane."""
+
+    ok: bool = True
+    seconds: float = 0.0
+    outputs: list[Output] = field(default_factory=list[Output])
+    ops: int = 0
+    lane_ops: int = 0
+
+
+@dataclass
+class Report:
+    """What a run found: `ok` when every level ran without a fault and, if checked, lies within its bounds."""
+
+    levels: dict[str, LevelReport] = field(default_factory=dict[str, LevelReport])
+    faults: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    notes: list[str] = field(default_factory=list[str])
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults and all(level.ok for level in self.levels.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as plain data, as `--json` prints it."""
+        levels = {
+            name: {"ok": level.ok, "seconds": level.seconds, "outputs": [o.as_json() for o in level.outputs]}
+            for name, level in self.levels.items()
+        }
+        return {"ok": self.ok, "levels": levels, "faults": self.faults, "notes": self.notes}
+
+    def arrays(self) -> dict[str, Array]:
+        """`<level>/out<i>` of every level that ran; bf16 and fp8 as their bits."""
+        found: dict[str, Array] = {}
+        for name, level in self.levels.items():
+            for output in level.outputs:
+                values = output.values
+                if is_float(values.dtype) and values.dtype.kind != "f":
+                    values = values.view(np.dtype(f"u{values.dtype.itemsize}"))
+                found[f"{name}/out{output.number}"] = values
+        return found
+
+
+def run(
+    module: ModuleOp,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    level: Level | str | None = None,
+    seed: int | None = None,
+    arch: str | None = None,
+    blocks: int | None = None,
+    check: bool = False,
+) -> Report:
+    """Executes `module` on the CPU at `level` (its own when None; "all": every level from its own down to device).
+
+    `inputs` are arrays by name (see `inputs.from_arrays`); without them data are random from `seed`, with pages
+    shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups at the tile and device
+    levels. `check` compares every level with the reference. The module itself is not changed.
+
+    Faults of the program are in the report. Raises XpagedError when the module or the inputs are refused.
+    """
+    return _Run(module, inputs, seed, arch, blocks, check).run(level)
+
+
+class _Run:
+    def __init__(
+        self,
+        module: ModuleOp,
+        inputs: Mapping[str, Any] | None,
+        seed: int | None,
+        arch: str | None,
+        blocks: int | None,
+        check: bool,
+    ) -> None:
+        if blocks is not None and blocks < 1:
+            raise XpagedError("the number of workgroups to run must be positive", found=blocks)
+        self.module = _copy(module)
+        self.here = level_of(self.module)
+        self.given, self.arch, self.blocks, self.check = inputs, arch, blocks, check
+        self.rng = np.random.default_rng(0 if seed is None else seed)
+        self.report = Report()
+        self.arguments = arguments_of(kernel_of(self.module))
+
+    def run(self, level: Level | str | None) -> Report:
+        levels = self._levels(level)
+        if levels[-1] >= Level.GRIDWISE:
+            self.report.notes += arch_of(self.module, self.arch)[1]
+        rock = self._rock(levels)
+        attentions = self._make_inputs(rock)
+        if self.check and rock is None:
+            raise XpagedError(
+                f"a module at level {self.here.value} does not say what it should compute",
+                at=self.module,
+                fix="check a module at level gridwise or above, or run without --check",
+            )
+        self._note_graph_levels(levels)
+        expected: dict[bool, Reference] = {}
+        current = self.module
+        for each in levels:
+            current = lower(current if each > self.here else _copy(current), each, self.arch)
+            result = LevelReport()
+            self.report.levels[each.value] = result
+            try:
+                self._execute(current, each, result)
+            except XpagedError as error:
+                self._fault(each, error)
+                result.ok = False
+                continue
+            if self.check:
+                assert rock is not None
+                graph = each < Level.ROCK
+                if graph not in expected:
+                    expected[graph] = reference(rock, self.inputs, self._graph_type() if graph else None)
+                    if graph:
+                        self._check_lowering(expected[graph], attentions)
+                for output in result.outputs:
+                    _compare(output, expected[graph].outputs[output.number])
+                    result.ok &= output.ok
+        return self.report
+
+    def _levels(self, level: Level | str | None) -> list[Level]:
+        if level is None:
+            return [self.here]
+        if level == "all":
+            return [each for each in MODULE_LEVELS if each >= self.here]
+        if isinstance(level, str):
+            names = [each.value for each in Level]
+            if level not in names:
+                raise XpagedError(f"there is no level {level!r}", fix=did_you_mean(level, names))
+            level = Level(level)
+        if level is Level.HOST:
+            raise XpagedError("running the emitted text on the CPU is not available yet")
+        if level < self.here:
+            raise XpagedError(
+                f"the module stands at level {self.here.value}, which is past {level.value}", at=self.module
+            )
+        return [level]
+
+    def _rock(self, levels: Sequence[Level]) -> ModuleOp | None:
+        """The module at a level where attention is one operation; None below, and where the graph has none."""
+        if self.here > Level.GRIDWISE:
+            return None
+        if self.here >= Level.ROCK:
+            return self.module
+        try:
+            return lower(_copy(self.module), Level.ROCK, self.arch)
+        except XpagedError as error:
+            if levels[-1] >= Level.ROCK or self.check:
+                raise
+            self.report.notes.append(f"the graph was not understood as attention: {error.what}")
+            return None
+
+    def _make_inputs(self, rock: ModuleOp | None) -> list[Attention]:
+        if self.given is None:
+            self.inputs = random_inputs(self.arguments, self.rng, rock)
+        else:
+            self.inputs = from_arrays(self.arguments, self.given, self.rng)
+        attentions = [] if rock is None else capture(rock, self.inputs)
+        if self.given is not None:
+            mark_dead(attentions, self.inputs)
+        return attentions
+
+    def _note_graph_levels(self, levels: Sequence[Level]) -> None:
+        graphs = [each.value for each in levels if each < Level.ROCK]
+        if graphs:
+            self.report.notes.append(
+                f"{' and '.join(graphs)}: the graph is executed as written, so dead slots and unmapped pages hold "
+                "finite values there, and rows that keep no key are not compared"
+            )
+
+    def _graph_type(self) -> np.dtype[Any]:
+        """The narrowest float type among the graph's inputs: what its operations round to."""
+        floats = [a.dtype for a in self.arguments if is_float(a.dtype)]
+        floats += [a.page_dtype for a in self.arguments if a.page_dtype is not None and is_float(a.page_dtype)]
+        return min(floats, key=lambda t: t.itemsize, default=np.dtype(np.float32))
+
+    def _check_lowering(self, expected: Reference, attentions: Sequence[Attention]) -> None:
+        """The graph itself in float64 must agree with the reference, which was made from what it was lowered to."""
+        if sum(elements(a) for a in attentions) > _GRAPH_SCORES:
+            self.report.notes.append("the graph is too large to be evaluated in float64 as well as level by level")
+            return
+        memory = Memory()
+        placed = place(self.arguments, self.inputs, memory, poison=False)
+        name = kernel_of(self.module).sym_name.data
+        results = Program(self.module, exact=True).call(Machine(memory, exact=True), name, placed.values)
+        for number, result in enumerate(results):
+            found, wanted = materialize(memory, result).reshape(-1), expected.outputs[number]
+            compared = ~np.isnan(wanted.value)
+            with np.errstate(invalid="ignore"):
+                close = np.abs(found - wanted.value) <= 2.0**-20 * (wanted.bound + np.abs(wanted.value))
+            if not (close | ~compared | (found == wanted.value)).all():
+                self.report.faults.append(
+                    {
+                        "level": Level.ROCK.value,
+                        "what": f"result {number} of the graph in float64 differs from what it is lowered to",
+                        "op": "",
+                        "location": "",
+                        "address": None,
+                    }
+                )
+
+    # One level
+
+    def _execute(self, module: ModuleOp, level: Level, result: LevelReport) -> None:
+        function = kernel_of(module)
+        arguments = arguments_of(function)
+        memory = Memory()
+        placed = place(arguments, self.inputs, memory, poison=level >= Level.ROCK)
+        program = Program(module)
+        name = function.sym_name.data
+        started = time.perf_counter()
+        if level < Level.TILE:
+            machine = Machine(memory)
+            values = program.call(machine, name, placed.values)
+            result.ops, result.lane_ops = machine.ops, machine.lane_ops
+            for number, value in enumerate(values):
+                array = np.asarray(materialize(memory, value))
+                result.outputs.append(Output(number, f"out{number}", array, np.ones(array.size, np.bool_)))
+        else:
+            self._launch(program, function, level, memory, placed, result)
+        result.seconds = time.perf_counter() - started
+        self._read_outputs(arguments, memory, placed, level, result)
+
+    def _launch(
+        self, program: Program, function: FuncOp, level: Level, memory: Memory, placed: Placed, result: LevelReport
+    ) -> None:
+        """Runs all workgroups of a kernel, or the chosen ones, in batches."""
+        grid = grid_size(function)
+        groups = np.arange(grid)
+        if self.blocks is not None and self.blocks < grid:
+            groups = np.sort(np.random.default_rng(grid).choice(grid, self.blocks, replace=False))
+        lanes = block_size(function) if level is Level.DEVICE else 1
+        wave = arch_of(function, self.arch)[0].wave_size
+        batch = max(1, _BATCH_LANES // lanes) if lanes > 1 else _BATCH_GROUPS
+        for at in range(0, len(groups), batch):
+            mark = memory.mark()
+            some = groups[at : at + batch]
+            machine = Machine(memory, groups=some, lanes_per_group=lanes, wave_size=wave, grid=grid)
+            program.call(machine, function.sym_name.data, placed.values)
+            memory.release(mark)
+            result.ops += machine.ops
+            result.lane_ops += machine.lane_ops
+
+    def _read_outputs(
+        self, arguments: Sequence[Argument], memory: Memory, placed: Placed, level: Level, result: LevelReport
+    ) -> None:
+        for arg in sorted((a for a in arguments if a.output is not None), key=lambda a: a.output or 0):
+            base, bytes = placed.bases[arg.index], arg.count * arg.dtype.itemsize
+            written: Array = np.all(memory.written(base, bytes).reshape(arg.count, -1), axis=1)
+            values = memory.read_array(base, arg.dtype, arg.count)
+            assert arg.output is not None
+            result.outputs.append(Output(arg.output, arg.name, values, written))
+            partial = self.blocks is not None and level >= Level.TILE
+            if written.all() or (partial and written.any()):
+                continue
+            missing = np.flatnonzero(~written)
+            result.ok = False
+            self.report.faults.append(
+                {
+                    "level": level.value,
+                    "what": f"{len(missing)} of {arg.count} elements of output {arg.name!r} were never written, "
+                    f"the first is element {missing[0]}",
+                    "op": "",
+                    "location": "",
+                    "address": hex(base + int(missing[0]) * arg.dtype.itemsize),
+                }
+            )
+
+    def _fault(self, level: Level, error: XpagedError) -> None:
+        address = hex(error.address & ((1 << 64) - 1)) if isinstance(error, MemoryFault) else None
+        what = error.what if error.found is None else f"{error.what}: {error.found}"
+        entry = {"level": level.value, "what": what, "op": error.op, "location": error.where, "address": address}
+        self.report.faults.append(entry)
+
+
+def _copy(module: ModuleOp) -> ModuleOp:
+    copy = module.clone()
+    set_source(copy, source_of(module))
+    return copy
+
+
+def _compare(output: Output, expected: Expected) -> None:
+    """Compares the written elements of an output with what is expected, where something is."""
+    compared = ~np.isnan(expected.value) & output.written
+    found = output.values.reshape(-1)[compared].astype(np.float64)
+    wanted, bound = expected.value[compared], expected.bound[compared]
+    output.nan = int(np.isnan(found).sum())
+    with np.errstate(invalid="ignore"):
+        error = np.where(found == wanted, 0.0, np.abs(found - wanted))  # equal infinities are no error
+    error[np.isnan(error)] = np.inf
+    output.ok = bool((error <= bound).all())
+    if not len(error):
+        output.max_error = output.bound = 0.0
+        return
+    wrong = error > bound
+    at = int(np.argmax(np.where(wrong, error, -1.0) if wrong.any() else error))
+    output.max_error, output.bound = float(error[at]), float(bound[at])
