@@ -10,7 +10,8 @@ becomes
     func.func @f(%t: tensor<4xi64>) -> tensor<4xf16> {
       %0 = tosa.const_shape {values = dense<[1, 4]> : tensor<2xindex>} : () -> !tosa.shape<2>
       %1 = tosa.reshape %t, %0 : (tensor<4xi64>, !tosa.shape<2>) -> tensor<1x4xi64>
-      %2 = tosa.custom %1 {domain_name = "rocmlir", implementation_attrs = "", operator_name = "deref"} : (tensor<1x4xi64>) -> tensor<1x4xf16>
+      %2 = tosa.custom %1 {domain_name = "rocmlir", implementation_attrs = "", operator_name = "deref"}
+         : (tensor<1x4xi64>) -> tensor<1x4xf16>
       %3 = tosa.const_shape {values = dense<4> : tensor<1xindex>} : () -> !tosa.shape<1>
       %4 = tosa.reshape %2, %3 : (tensor<1x4xf16>, !tosa.shape<1>) -> tensor<4xf16>
       return %4 : tensor<4xf16>

@@ -1,0 +1,157 @@
+"""The shortest chain of transform maps for a view, found from what the view computes rather than how it was written.
+
+A graph reaches an element through many reshapes, broadcasts and slices; what counts is the row-major position in the
+source. Where that is a sum of digits of the coordinates with nested strides, as it is for everything that a reshape,
+transpose, slice or broadcast can do, three maps suffice: split coordinates into digits, arrange and slice them, and
+read them as a position.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xpaged.ir.index_expr import FloorDiv, IndexExpr, Mod, Term, Var
+from xpaged.ir.transform_map import Transform, TransformMap, apply_chain, simplify
+from xpaged.lowering.tosa_views import View, reshape_maps, shape_of
+
+
+@dataclass(frozen=True)
+class _Digit:
+    """`(coordinate // divisor) % length`, which counts `stride` elements of the source; 0 when it counts nothing."""
+
+    dim: int
+    divisor: int
+    length: int
+    stride: int = 0
+
+
+def maps_of(view: View, names: Sequence[str]) -> list[TransformMap]:
+    """A short chain, uppermost first, that does what `view.maps` does; `names` are those of its upper dimensions."""
+    found = _synthesized(view, names)
+    return simplify(view.maps) if found is None else found
+
+
+def _synthesized(view: View, names: Sequence[str]) -> list[TransformMap] | None:
+    lower = shape_of(view.source)
+    variables = [IndexExpr.var(f"d{i}", 0, n - 1) for i, n in enumerate(view.bounds)]
+    coordinates, conditions = apply_chain(view.maps, variables)
+    if conditions:
+        return None
+    position = IndexExpr.const(0)
+    for coordinate, length in zip(coordinates, lower, strict=True):
+        position = position * length + coordinate
+    digits = _digits(position, view.bounds)
+    if digits is None:
+        return None
+    arranged = _arranged(digits, position.const_term, prod(lower), names, view.bounds)
+    if arranged is None:
+        return None
+    split, arrange = arranged
+    below = reshape_maps(lower, arrange.lower_bounds) if arrange.lower_bounds != lower else []
+    maps = simplify([split, arrange, *below])
+    result, _ = apply_chain(maps, variables)
+    return maps if result == coordinates else None
+
+
+def _digits(position: IndexExpr, bounds: Sequence[int]) -> list[_Digit] | None:
+    """All digits of all coordinates, most significant first; None when the position is not a sum of digits."""
+    used: list[_Digit] = []
+    for term, stride in position.terms:
+        digit = _digit(term, bounds, stride)
+        if digit is None or stride < 0:
+            return None
+        used.append(digit)
+    digits: list[_Digit] = []
+    for dim, length in enumerate(bounds):
+        own = {d.divisor: d for d in used if d.dim == dim}
+        if len(own) != sum(d.dim == dim for d in used):
+            return None
+        divisor, below = 1, list[_Digit]()
+        for start in sorted(own):
+            if start % divisor or length % start:
+                return None
+            if start > divisor:
+                below.append(_Digit(dim, divisor, start // divisor))
+            below.append(own[start])
+            divisor = start * own[start].length
+        if divisor > length or length % divisor:
+            return None
+        if divisor < length or not below:
+            below.append(_Digit(dim, divisor, length // divisor))
+        digits += reversed(below)
+    return digits
+
+
+def _digit(term: Term, bounds: Sequence[int], stride: int) -> _Digit | None:
+    """A term as a digit of one coordinate."""
+    divisor, length = 1, None
+    if isinstance(term, Mod):
+        inner = term.arg.terms
+        if len(inner) != 1 or inner[0][1] != 1 or term.arg.const_term:
+            return None
+        term, length = inner[0][0], term.n
+    if isinstance(term, FloorDiv):
+        inner = term.arg.terms
+        if len(inner) != 1 or inner[0][1] != 1 or term.arg.const_term:
+            return None
+        divisor, term = term.n, inner[0][0]
+    if not isinstance(term, Var):
+        return None
+    dim = int(term.name[1:])
+    whole, rest = divmod(bounds[dim], divisor)
+    if rest or (length is not None and whole % length):
+        return None
+    return _Digit(dim, divisor, whole if length is None else length, stride)
+
+
+def _arranged(
+    digits: Sequence[_Digit], start: int, total: int, names: Sequence[str], bounds: Sequence[int]
+) -> tuple[TransformMap, TransformMap] | None:
+    """From the coordinates to digits, and from these to dimensions whose row-major position is that in the source."""
+    labels = _labels(digits, names)
+    split = _split(digits, labels, names, bounds)
+    used = sorted((i for i, d in enumerate(digits) if d.stride), key=lambda i: -digits[i].stride)
+    strides = [digits[i].stride for i in used]
+    outer = [total, *strides]
+    transforms = [
+        Transform("AddDim", (d.length,), (labels[i],), (i,), (), ()) for i, d in enumerate(digits) if not d.stride
+    ]
+    lower: list[int] = []
+    for place, (i, around, stride) in enumerate(zip(used, outer, strides, strict=False)):
+        length, rest = divmod(around, stride)
+        begin, start = divmod(start, stride)
+        if rest or begin + digits[i].length > length:
+            return None
+        kind, params = ("PassThrough", ())
+        if length != digits[i].length:
+            kind, params = "Slice", (begin, begin + digits[i].length)
+        transforms.append(Transform(kind, params, (labels[i],), (i,), (labels[i],), (place,)))
+        lower.append(length)
+    if outer[-1] > 1 or not lower:
+        transforms.append(Transform("ConstDim", (start, outer[-1]), (), (), ("at",), (len(lower),)))
+        lower.append(outer[-1])
+    elif start:
+        return None
+    return split, TransformMap(tuple(transforms), split.lower_bounds, tuple(lower))
+
+
+def _labels(digits: Sequence[_Digit], names: Sequence[str]) -> list[str]:
+    """A name for each digit: its coordinate's, with a letter when there are several."""
+    labels: list[str] = []
+    for digit in digits:
+        several = sum(d.dim == digit.dim for d in digits) > 1
+        count = sum(label.startswith(f"{names[digit.dim]}_") for label in labels)
+        labels.append(f"{names[digit.dim]}_{count}" if several else names[digit.dim])
+    return labels
+
+
+def _split(
+    digits: Sequence[_Digit], labels: Sequence[str], names: Sequence[str], bounds: Sequence[int]
+) -> TransformMap:
+    transforms: list[Transform] = []
+    for dim, name in enumerate(names):
+        places = tuple(i for i, d in enumerate(digits) if d.dim == dim)
+        lengths = tuple(digits[i].length for i in places)
+        kind, params = ("Merge", lengths) if len(places) > 1 else ("PassThrough", ())
+        transforms.append(Transform(kind, params, (name,), (dim,), tuple(labels[i] for i in places), places))
+    return TransformMap(tuple(transforms), tuple(bounds), tuple(d.length for d in digits))
