@@ -353,7 +353,7 @@ class _Lowering:
             self.tiles = self.emit(arith.IndexCastOp(count, IndexType()), "tiles")
 
     def _load_q(self, chunk: SSAValue) -> SSAValue:
-        return self.emit(tile.TileLoadOp(self.qv, [self.g, self.nb, chunk], self.layouts.q), "q")
+        return self.emit(tile.TileLoadOp(self.qv, [self.g, self.nb, chunk], self.layouts.q), "q_rows")
 
     def _alive(self, base: SSAValue, strides: Sequence[int], layout: Layout, hint: str) -> SSAValue | None:
         """Which elements of a tile of the cache belong to valid keys; None when all do."""

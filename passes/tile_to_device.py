@@ -240,7 +240,7 @@ class _Lowering:
         strides = op.strides.get_values()
         for coordinate, stride in zip(self.share(type_), strides, strict=True):
             base = base + coordinate * int(stride)
-        self.tiles[op.result] = IndexTile(type_, base, tuple(int(s) for s in strides))
+        self.tiles[op.result] = IndexTile(type_, base, tuple(int(s) for s in strides), op.result.name_hint)
 
     @_lower.register
     def _load(self, op: tile.TileLoadOp) -> None:
@@ -256,7 +256,14 @@ class _Lowering:
         type_ = tile.tile_of(op.value)
         indices = [self.index(i) for i in op.indices]
         store_tile(
-            self.emitter, self.tiles[op.value], op.view, indices, self.share(type_), self.copies(type_), self.lds
+            self.emitter,
+            self.tiles[op.value],
+            op.view,
+            indices,
+            self.share(type_),
+            self.copies(type_),
+            self.lds,
+            op.value.name_hint or "tile",
         )
 
     @_lower.register
@@ -297,7 +304,7 @@ class _Lowering:
             keys = keys + coordinate * stride
         bounds = [None if b is None else self.tiles[b] for b in (op.upper, op.lower)]
         type_ = tile.tile_of(op.scores)
-        self.tiles[op.result] = mask(self.emitter, scores, IndexTile(type_, keys, strides), bounds[0], bounds[1])
+        self.tiles[op.result] = mask(self.emitter, scores, IndexTile(type_, keys, strides, "key"), bounds[0], bounds[1])
 
     @_lower.register
     def _reduce(self, op: tile.TileReduceOp) -> None:

@@ -195,7 +195,7 @@ class Emitter:
             if constant:
                 total = self._add(total, self.constant(constant, type_), depth)
                 self.scopes[depth].known[partial, bits] = total
-            name = self._names.get(partial) or (hint if depth == depths[-1] else None)
+            name = self._names.get(partial) or (hint if len(done) > 1 or depth == depths[-1] else None)
             if name is not None and total.name_hint is None:
                 total.name_hint = name
         assert total is not None
@@ -248,7 +248,7 @@ class Emitter:
             self.scopes[depth].known[expr, 64] = known
         return known
 
-    def all_of(self, conditions: Sequence[tuple[IndexExpr, int, int]]) -> SSAValue | None:
+    def all_of(self, conditions: Sequence[tuple[IndexExpr, int, int]], hint: str | None = None) -> SSAValue | None:
         """`lo <= expression < hi` for every condition, as an i1; None when the ranges prove all of them."""
         parts: list[SSAValue] = []
         for expr, lo, hi in conditions:
@@ -259,7 +259,10 @@ class Emitter:
                 parts.append(self._compare(expr, lo, "sge"))
             if not above:
                 parts.append(self._compare(expr, hi, "slt"))
-        return self.both(*parts)
+        both = self.both(*parts)
+        if both is not None and both.name_hint is None:
+            both.name_hint = hint
+        return both
 
     def _compare(self, expr: IndexExpr, bound: int, predicate: str) -> SSAValue:
         depth = self.depth_of(expr)

@@ -132,9 +132,10 @@ class _Piece:
             known[key] = emitter.value(hip.LoadOp(table, index, i64), depth, f"{hint}_address")
         return known[key]
 
-    def offset(self, place: Place) -> SSAValue:
+    def offset(self, place: Place, hint: str) -> SSAValue:
         """The element offset of an access."""
-        return self.emitter.index(place.offset, wide=not fits_i32(place.offset, self.bytes))
+        wide = not fits_i32(place.offset, self.bytes)
+        return self.emitter.index(place.offset, wide=wide, hint=f"{hint}_offset")
 
 
 def _vector(element: Attribute, size: int) -> Attribute:
@@ -158,9 +159,9 @@ def load_tile(
     def part(at: Sequence[IndexExpr], number: int) -> SSAValue:
         place = piece.run(at, number)
         base = piece.base(place, name)
-        ok = emitter.both(piece.alive(at, number), emitter.all_of(place.conditions))
+        ok = emitter.both(piece.alive(at, number), emitter.all_of(place.conditions, f"{name}_exists"))
         kind = hip.LdsLoadOp if hip.is_lds(base.type) else hip.LoadOp
-        return emitter.value(kind(base, piece.offset(place), _vector(tile.element_type, piece.width), ok))
+        return emitter.value(kind(base, piece.offset(place, name), _vector(tile.element_type, piece.width), ok))
 
     parts = piece.size // piece.width
     if tile.layout.registers == 1:
@@ -182,18 +183,19 @@ def store_tile(
     share: Sequence[IndexExpr],
     copies: Sequence[tuple[IndexExpr, int, int]],
     buffers: Buffers,
+    hint: str,
 ) -> None:
     """Write the lane's piece of a tile; of several lanes with the same elements only the first one writes."""
     tile = value.tile
     piece = _Piece(emitter, tile, view, indices, share, buffers)
-    once = emitter.all_of(copies)
+    once = emitter.all_of(copies, "first_copy")
 
     def put(at: Sequence[IndexExpr], number: int, element: SSAValue) -> None:
         place = piece.run(at, number)
-        base = piece.base(place, "out")
-        ok = emitter.both(once, emitter.all_of(place.conditions))
+        base = piece.base(place, hint)
+        ok = emitter.both(once, emitter.all_of(place.conditions, f"{hint}_exists"))
         kind = hip.LdsStoreOp if hip.is_lds(base.type) else hip.StoreOp
-        emitter.insert(kind(element, base, piece.offset(place), ok))
+        emitter.insert(kind(element, base, piece.offset(place, hint), ok))
 
     if not isinstance(value, RegsTile):
         put([IndexExpr.const(0)] * len(tile.shape), 0, value.element(emitter, [IndexExpr.const(0)] * len(tile.shape)))

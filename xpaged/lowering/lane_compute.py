@@ -56,7 +56,9 @@ def map_tile(
     tile = tile_of(op.result)
     if tile.layout.registers == 1:
         zeros = [IndexExpr.const(0)] * len(tile.shape)
-        return ScalarTile(tile, _region(emitter, op, [_scalar(emitter, i, zeros) for i in inputs], 1))
+        value = _region(emitter, op, [_scalar(emitter, i, zeros) for i in inputs], 1)
+        value.name_hint = value.name_hint or op.result.name_hint
+        return ScalarTile(tile, value)
     size = vector_size(tile)
     wide = size > 1 and _vectorizes(op, tile, inputs, size)
     held = target or new_registers(emitter, tile, op.result.name_hint)

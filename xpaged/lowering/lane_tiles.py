@@ -41,10 +41,11 @@ class IndexTile:
     tile: TileType
     base: IndexExpr  # the lane's own share of the coordinates included
     strides: tuple[int, ...]
+    hint: str | None = None
 
     def element(self, emitter: Emitter, at: Coordinates) -> SSAValue:
         """The element at these register coordinates."""
-        return emitter.index(self.expression(at))
+        return emitter.index(self.expression(at), hint=self.hint)
 
     def expression(self, at: Coordinates) -> IndexExpr:
         """The element as an expression."""
