@@ -45,7 +45,7 @@ from xdsl.rewriter import InsertPoint
 
 from xpaged.dialects.rock.attention import AttentionOp
 from xpaged.dialects.rock.ops import TransformOp
-from xpaged.dialects.rock.views import make_chain, memory_position, step_of
+from xpaged.dialects.rock.views import erase_unused_views, make_chain, memory_position, step_of
 from xpaged.ir.levels import Level
 from xpaged.ir.locations import copy_location
 from xpaged.ir.pass_base import LevelPass
@@ -106,10 +106,8 @@ def _replace(op: AttentionOp, operands: Mapping[str, SSAValue], flags: Mapping[s
     new = op.rebuilt(operands, flags)
     copy_location(op, new)
     Builder(InsertPoint.before(op)).insert(new)
-    views = [getattr(op, name).owner for name in operands]
+    views: list[SSAValue] = [getattr(op, name) for name in operands]
     op.detach()
     op.erase()
     for view in views:
-        if not view.result.uses:
-            view.detach()
-            view.erase()
+        erase_unused_views(view)

@@ -103,3 +103,14 @@ def step_of(position: IndexExpr, name: str) -> int | None:
         return 0
     (term, step), *others = part.terms
     return step if not others and isinstance(term, Var) else None
+
+
+def erase_unused_views(value: SSAValue) -> None:
+    """Erase the `rock.transform`s of the chain of `value` from the top on, as far as nothing uses them.
+
+    A view that has been erased already is left alone.
+    """
+    while isinstance(owner := value.owner, TransformOp) and owner.parent is not None and not value.uses:
+        value = owner.source
+        owner.detach()
+        owner.erase()
