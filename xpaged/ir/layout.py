@@ -325,6 +325,8 @@ def _check_fragment(instruction: MatrixInstruction, a: Layout, b: Layout, c: Lay
     expect(a_red[:, ::m] == b_red[:, ::n], "A and B must hold the same reduction index in each lane group")
     expect(c_col[:, :n, 0] == b_col[:, :n, 0], "the columns of C must be those of B")
     expect(c_row[:, ::n] == a_row[:, :m, 0][:, row], "the rows of C must be the rows that A holds in these lanes")
+    for layout, dim in ((a, 2), (b, 1)):
+        expect(all(d.dim != dim for d in layout.wave), "the reduction index may not be spread over waves")
     for layout, coordinates in ((a, ca), (b, cb)):
         if layout.shape[0] != 1:
             expect(coordinates[:, 0, 0, 0] == cc[:, 0, 0, 0], "the batch of an operand must be the batch of C")
