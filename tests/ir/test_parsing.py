@@ -104,6 +104,7 @@ def test_truncated_text_is_refused(length: int) -> None:
         "}",
         "\x00",
         "func.func",
+        '"' + "never closed " * 20,
         '"unterminated',
         "module {" * 5000,
         "func.func @f(%x: " + "tuple<" * 5000,

@@ -17,10 +17,10 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRTokenKind
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from xpaged.context import context
 from xpaged.errors import XpagedError, did_you_mean
@@ -40,6 +40,12 @@ class Hint(ParseError):
         self.fix = fix
 
 
+class _Lexer(MLIRLexer):
+    """xDSL's lexer; its own pattern for strings takes exponential time on one that is not closed."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
 class LocatedParser(DenseLiteralParser, Parser):
     """
     xDSL's parser that stamps `file:line:col` on every operation and block argument whose text says no location,
@@ -47,7 +53,8 @@ class LocatedParser(DenseLiteralParser, Parser):
     """
 
     def __init__(self, ctx: Context, text: str, filename: str) -> None:
-        super().__init__(ctx, text, filename)
+        super().__init__(ctx, "", filename)
+        self._parser_state = ParserState(_Lexer(Input(text, filename)))
         self._filename = StringAttr(filename)
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._op_positions: list[int] = []
