@@ -128,5 +128,5 @@ def test_random_words(words: list[str]) -> None:
 def test_random_mutations(seed: int) -> None:
     source = random.Random(seed)
     for text in corpus():
-        for _ in range(12):
+        for _ in range(5):
             check(mutate(text, source))

@@ -1,96 +1,108 @@
-"""`xpaged run`: execute a module on the CPU at one level or at all of them, and check every level."""
+"""`xpaged run`: execute an MLIR file on the CPU, level by level, and compare it with the float64 reference."""
 
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xpaged.cli.shell import DONE, REFUSED, command_parser, emit, emit_json, note, one_of
+from xpaged.cli.shell import DONE, REFUSED, command_parser, emit, emit_json, one_of
 from xpaged.errors import XpagedError
+from xpaged.files import read_text, write_files
 
-_LEVELS = ("migraphx", "tosa", "rock", "rock-memref", "gridwise", "tile", "device", "host", "all")
+if TYPE_CHECKING:
+    from xpaged.interpreter.run import LevelReport, Report
 
 
 def command(argv: Sequence[str]) -> int:
-    """Run `xpaged run`."""
-    parser = command_parser("run", "Execute an MLIR file on the CPU, level by level, and check it.")
-    parser.add_argument("file", metavar="FILE", help="MLIR text at any level; - for stdin")
-    parser.add_argument("--arch", help="architecture that kernels are lowered for (default: the module's, else gfx942)")
-    parser.add_argument("--level", type=one_of(*_LEVELS), help="level to run, or all from the file's own to device")
-    data = parser.add_mutually_exclusive_group()
-    data.add_argument("--inputs", metavar="X.npz", help="one array an argument: arg<i> or its name, arg<i>.pages, ...")
-    data.add_argument("--random", type=int, metavar="SEED", help="random inputs (the default, with seed 0)")
-    parser.add_argument("--outputs", metavar="Y.npz", help="write <level>/out<i> of every level that ran")
-    parser.add_argument("--blocks", type=int, metavar="N", help="run N workgroups at the tile and device levels")
-    parser.add_argument("--check", action="store_true", help="compare every level with the float64 reference")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    options = parser.parse_args(argv)
+    """Run `xpaged run`; status 1 when an input is refused, a level has a fault, or a check fails."""
+    from xpaged.ir.levels import Level
 
-    from xpaged.files import read_text, write_files
-    from xpaged.interpreter.run import Report, run
+    levels = [level.value for level in Level]
+    parser = command_parser("run", "Execute attention on the CPU at any level, and check every level against float64.")
+    option = parser.add_argument
+    option("file", metavar="FILE", help="MLIR text of any level; - is the standard input")
+    option("--arch", help="architecture that lower levels are made for (default: the module's own, else gfx942)")
+    option("--level", type=one_of(*levels, "all"), help=f"{', '.join(levels)}, or all from the file's own level down")
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument("--inputs", metavar="X.npz", help="arrays arg<i>; for a page table arg<i>.pages, .place, ...")
+    data.add_argument(
+        "--random", metavar="SEED", type=int, help="random data, shuffled and poisoned pages (default: 0)"
+    )
+    option("--outputs", metavar="Y.npz", help="where <level>/out<i> of every level that ran are written")
+    option("--blocks", metavar="N", type=int, help="run N workgroups of the lower levels, and compare only their rows")
+    option("--check", action="store_true", help="compare every level with the float64 reference")
+    option("--json", action="store_true", help="print one JSON object")
+    args = parser.parse_args(argv)
+    text, name = read_text(args.file)
+
+    from xpaged.interpreter.run import run
     from xpaged.ir.parsing import parse
 
-    text, name = read_text(options.file)
     module = parse(text, name)
-    inputs = None if options.inputs is None else _read_arrays(options.inputs)
-    report: Report = run(
-        module,
-        inputs,
-        level=options.level,
-        seed=options.random,
-        arch=options.arch,
-        blocks=options.blocks,
-        check=options.check,
+    inputs = None if args.inputs is None else read_arrays(args.inputs)
+    report = run(
+        module, inputs, level=args.level, seed=args.random, arch=args.arch, blocks=args.blocks, check=args.check
     )
-    if options.outputs is not None:
-        write_files({Path(options.outputs): _archive(report.arrays())})
-    if options.json:
+    if args.outputs is not None:
+        write_files({Path(args.outputs): packed(report.arrays())})
+    if args.json:
         emit_json(report.as_json())
     else:
-        for each in report.notes:
-            note(each)
-        emit(_table(report))
+        emit(summary(report, args.check))
     return DONE if report.ok else REFUSED
 
 
-def _read_arrays(path: str) -> dict[str, Any]:
-    """The arrays of an .npz file. Raises XpagedError when it cannot be read or holds anything else."""
-    import zipfile
+def read_arrays(path: str) -> dict[str, Any]:
+    """The arrays of an `.npz` file by name. Raises XpagedError when it cannot be read as one."""
+    from zipfile import BadZipFile
+    from zlib import error as ZlibError
 
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise XpagedError(f"'{path}' is not an .npz file", fix="write it with numpy.savez")
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as err:
-        reason = getattr(err, "strerror", None) or str(err) or type(err).__name__
-        raise XpagedError(f"cannot read the inputs '{path}': {reason}") from err
+        with open(path, "rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if not isinstance(archive, Mapping):
+                raise ValueError("it holds one array and no names")
+            return {name: archive[name] for name in archive}
+    except OSError as err:
+        raise XpagedError(f"cannot read '{path}': {err.strerror or err}") from err
+    except (ValueError, KeyError, EOFError, BadZipFile, ZlibError, NotImplementedError) as err:
+        raise XpagedError(
+            f"'{path}' is not a file of arrays", found=str(err), fix="write it with numpy.savez(path, arg0=..., ...)"
+        ) from err
 
 
-def _archive(arrays: dict[str, Any]) -> bytes:
+def packed(arrays: Mapping[str, Any]) -> bytes:
+    """The bytes of an `.npz` file with these arrays."""
     import numpy as np
 
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
+    stream = BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
 
 
-def _table(report: Any) -> str:
-    """The report as lines for a reader."""
-    lines: list[str] = []
-    for name, level in report.levels.items():
-        state = "ok" if level.ok else "WRONG"
-        outputs = "  ".join(
-            f"{o.name}: error {o.max_error:.2e} of {o.bound:.2e} allowed" if o.max_error is not None else f"{o.name}"
-            for o in level.outputs
-        )
-        lines.append(f"{name:12} {state:6} {level.seconds:8.3f} s  {outputs}")
+def summary(report: "Report", checked: bool) -> str:
+    """The report for a terminal: a line for each output of each level, then faults and notes."""
+    lines = [line for name, level in report.levels.items() for line in _level_lines(name, level, checked)]
     for fault in report.faults:
-        where = f"{fault['location']}: " if fault["location"] else ""
-        lines.append(f"fault at level {fault['level']}: {where}{fault['what']}")
+        place = f"{fault['location']}: " if fault["location"] else ""
+        lines.append(f"{place}fault at level {fault['level']}: {fault['what']}")
         if fault["op"]:
             lines.append(f"  in: {fault['op']}")
-    lines.append("ok" if report.ok else "failed")
-    return "\n".join(lines) + "\n"
+        if fault["address"]:
+            lines.append(f"  address: {fault['address']}")
+    lines += [f"note: {note}" for note in report.notes]
+    return "\n".join([*lines, "ok" if report.ok else "failed", ""])
+
+
+def _level_lines(name: str, level: "LevelReport", checked: bool) -> list[str]:
+    head = f"{name:12}{'ok' if level.ok else 'FAILED':7}{level.seconds:8.3f} s"
+    lines = [head] if not level.outputs else []
+    for output in level.outputs:
+        error = f"  max error {output.max_error:.2e} of {output.bound:.2e}" if output.max_error is not None else ""
+        if not error and checked:
+            error = "  not compared"
+        lines.append(f"{head}  {output.name}{error}" + (f"  {output.nan} NaN" if output.nan else ""))
+        head = " " * len(head)
+    return lines
