@@ -18,6 +18,7 @@ from xpaged.codegen.launch import LaunchDescription, describe_launches
 from xpaged.codegen.toolchain import CODE_OBJECT_VERSION, Compiled, Want, compile_text, prepare
 from xpaged.errors import XpagedError, did_you_mean
 from xpaged.ir.levels import Level
+from xpaged.lowering.kernel import KERNEL
 
 if TYPE_CHECKING:
     from xpaged.arch.table import Arch
@@ -174,7 +175,7 @@ def _kernels(module: ModuleOp) -> list[FuncOp]:
     functions = [op for op in module.walk() if isinstance(op, FuncOp) and not op.is_declaration]
     if not functions:
         raise XpagedError("the module has no function to compile", at=module, expected="a func.func with a body")
-    return [op for op in functions if "rock.kernel" in op.attributes] or functions
+    return [op for op in functions if KERNEL in op.attributes] or functions
 
 
 def _build(kernel: Kernel, arch: "Arch", toolchain: str) -> Kernel:

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, BlockArgument
 
 from xpaged.codegen.code_object import CodeObject
 from xpaged.errors import XpagedError
+from xpaged.lowering.kernel import BLOCK_SIZE, GRID_SIZE
 
 VERSION = 1
 POINTER_BYTES = 8
@@ -68,8 +69,10 @@ class LaunchDescription:
     launches: tuple[Launch, ...]
 
     def to_json(self) -> str:
-        """The text of `launch.json`."""
-        return json.dumps({"version": VERSION, **asdict(self)}, indent=2) + "\n"
+        """The text of `launch.json`, one buffer or launch a line."""
+        rows = {name: ",\n    ".join(map(json.dumps, entries)) for name, entries in asdict(self).items()}
+        lists = ",\n".join(f'  "{name}": [\n    {text}\n  ]' for name, text in rows.items())
+        return f'{{\n  "version": {VERSION},\n{lists}\n}}\n'
 
     @staticmethod
     def from_json(text: str) -> "LaunchDescription":
@@ -142,8 +145,8 @@ def describe_launches(kernels: Sequence[FuncOp], object_name: str) -> LaunchDesc
             new = _buffer(kernel, argument, _argument_name(kernel, index, args, first=not launches))
             buffers[new.name] = _merge(buffers[new.name], new, argument) if new.name in buffers else new
             args.append(new.name)
-        grid = _size(kernel, "rock.grid_size", 1)
-        block = _size(kernel, "rock.block_size", 1)
+        grid = _size(kernel, GRID_SIZE, 1)
+        block = _size(kernel, BLOCK_SIZE, 1)
         lds_bytes = _size(kernel, "rock.lds_bytes", 0)
         launches.append(Launch(name, object_name, (grid, 1, 1), (block, 1, 1), lds_bytes, tuple(args)))
     return LaunchDescription(tuple(buffers.values()), tuple(launches))
