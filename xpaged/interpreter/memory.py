@@ -408,9 +408,11 @@ class Memory:
 
     def _state_is_mapped(self, offsets: Array, width: int) -> npt.NDArray[np.bool_]:
         mapped = (self._state.take(offsets) & MAPPED) != 0
-        if width > 1:  # every gap is at least _GUARD wide, so that one look in each _GUARD bytes finds it
-            for at in (*range(_GUARD, width - 1, _GUARD), width - 1):
-                mapped &= (self._state.take(offsets + at) & MAPPED) != 0
+        if width > _GUARD:  # every gap is at least _GUARD wide: one look in each _GUARD bytes finds it
+            looks = np.arange(_GUARD, width, _GUARD)
+            mapped &= np.bitwise_and.reduce(self._state.take(offsets[..., None] + looks), axis=-1) & MAPPED != 0
+        if width > 1:
+            mapped &= (self._state.take(offsets + (width - 1)) & MAPPED) != 0
         return mapped
 
     def _segment_of(self, address: int) -> _Segment | None:

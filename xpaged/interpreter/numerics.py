@@ -94,8 +94,11 @@ def round_unit_to_half(values: Array) -> Array:
     spacing 2**-24, which is float32's spacing in [0.5, 1): adding 0.5 + 2**-2 and taking it away rounds to it.
     """
     scaled = values * np.float32(8193.0)
-    high = scaled - (scaled - values)
-    small = values < np.float32(2.0**-14)
+    high = scaled - values
+    np.subtract(scaled, high, out=high)
+    small = np.less(values, np.float32(2.0**-14))
     if small.any():
-        np.copyto(high, (values + np.float32(0.75)) - np.float32(0.75), where=small)
+        np.add(values, np.float32(0.75), out=scaled)
+        np.subtract(scaled, np.float32(0.75), out=scaled)
+        np.copyto(high, scaled, where=small)
     return high

@@ -254,11 +254,20 @@ class MemRef:
 
     def write_all(self, memory: Memory, values: Array) -> None:
         """Writes an array of `shape` to the whole view; elements that do not exist are dropped."""
-        index = positions(self.maps, self.buffer_shape)
-        coords = np.unravel_index(np.maximum(index, 0), self.buffer_shape)
-        mask = index >= 0
+        position = positions(self.maps, self.buffer_shape)
+        there = position >= 0
+        count = prod(self.buffer_shape)
+        if self.table is None and self.base.size == 1 and self.strides == row_major(self.buffer_shape):
+            flat = np.empty(count, self.dtype)
+            used = np.zeros(count, np.bool_)
+            flat[position[there]] = values[there]
+            used[position[there]] = True
+            if used.all():
+                memory.write_array(int(self.base[0]), flat)
+                return
+        coords = np.unravel_index(np.maximum(position, 0), self.buffer_shape)
         whole = replace(self, shape=self.buffer_shape, maps=())
-        whole.store(memory, coords, np.ascontiguousarray(values), mask=None if mask.all() else mask)
+        whole.store(memory, coords, np.ascontiguousarray(values), mask=there)
 
     def merge(self, mask: Array, old: "MemRef") -> "MemRef":
         """This memref in the lanes of `mask`, `old` elsewhere; both must be views of the same form."""

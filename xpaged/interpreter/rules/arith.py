@@ -22,14 +22,15 @@ def unsigned(x: Array) -> Array:
     return x.view(np.dtype(f"u{x.dtype.itemsize}"))
 
 
-def _div_toward_zero(x: Array, y: Array) -> Array:
+def div_toward_zero(x: Array, y: Array) -> Array:
+    """The quotient of signed integers, rounded toward zero."""
     quotient = x // y
     inexact = (quotient * y != x) & ((x < 0) != (y < 0))
     return quotient + inexact
 
 
 def _ceil_div(x: Array, y: Array) -> Array:
-    return -(-x // y)
+    return x // y + (x % y != 0)
 
 
 def _on_unsigned(fn: Binary) -> Binary:
@@ -50,7 +51,7 @@ _BINARY: dict[type[Operation], Binary] = {
     arith.AddiOp: np.add,
     arith.SubiOp: np.subtract,
     arith.MuliOp: np.multiply,
-    arith.DivSIOp: _div_toward_zero,
+    arith.DivSIOp: div_toward_zero,
     arith.DivUIOp: _on_unsigned(np.floor_divide),
     arith.FloorDivSIOp: np.floor_divide,
     arith.CeilDivSIOp: _ceil_div,

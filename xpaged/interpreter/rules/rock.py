@@ -93,7 +93,8 @@ def attend(
         if rows.causal and int(limit.min()) < stop - 1:
             s = np.where(np.arange(first, stop) <= limit[:, None], s, work.type(-np.inf))
         top = s.max(axis=1, keepdims=True)
-        p = s - np.where(top == -np.inf, work.type(0), top)
+        own = s.flags.owndata and s.flags.writeable
+        p = np.subtract(s, np.where(top == -np.inf, work.type(0), top), out=s if own else None)
         np.exp(p, out=p)
         total = p.sum(axis=1)
         if p_dtype == F16 and work == F32:
@@ -118,9 +119,10 @@ def _score(op: AttentionOp | GridwiseAttentionAccelOp, b: Compiler) -> Callable[
         def score(s: Array, rows: slice, keys: slice) -> Array:
             if integer:
                 s = s.astype(np.int32)  # exact: products of i8 in float64
-            if body is not None:
-                (s,) = body(m, (s, *(e[rows, keys] for e in extras)))
-            return s.astype(work, copy=False)
+            if body is None:
+                return s.astype(work, copy=False)
+            (mapped,) = body(m, (s, *(e[rows, keys] for e in extras)))
+            return np.broadcast_to(mapped, s.shape) if mapped.shape != s.shape else mapped
 
         return score
 
