@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xpaged.arch.table import Arch, get_arch
 from xpaged.codegen import hip_printer
 from xpaged.codegen.code_object import matrix_instructions, read_code_object
-from xpaged.codegen.toolchain import Compiled
+from xpaged.codegen.toolchain import Compiled, Compiler
 from xpaged.compile import Kernel, check, compile, write_kernels
 from xpaged.errors import XpagedError
-from xpaged.ir.levels import Level
+from xpaged.ir.levels import Level, level_of
 from xpaged.ir.parsing import parse
 
 MODULE = """
@@ -135,6 +136,39 @@ def test_a_module_without_functions_is_refused() -> None:
 def test_the_kernel_is_what_the_files_are_named_after(prints: Prints) -> None:
     helper = "func.func @helper() {\n  func.return\n}\n"
     assert compile(parse(helper + MODULE), "gfx942", emit=["hip"]).name == "product"
+
+
+# ---- a real kernel ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def decode() -> ModuleOp:
+    """The decode example, a graph at level migraphx."""
+    return parse((files("xpaged.examples") / "decode.mlir").read_text())
+
+
+def test_an_example_becomes_checked_objects(decode: ModuleOp) -> None:
+    for made in compile(decode, ["gfx942", "gfx90a"], emit=("hip", "asm", "object"), toolchain="bundled"):
+        assert made.asm is not None
+        assert matrix_instructions(made.asm) > 0
+        (kernel,) = read_code_object(made.object or b"").kernels
+        assert (kernel.name, kernel.scratch) == (made.name, 0)
+        assert made.launch is not None
+        assert {b.kind for b in made.launch.buffers} == {"buffer", "page_table"}
+        assert [b.name for b in made.launch.buffers if b.access == "write"] == ["out"]
+
+
+def test_every_compiler_takes_an_example_without_a_warning(decode: ModuleOp, every_compiler: Compiler) -> None:
+    made = compile(decode, "gfx90a", toolchain=every_compiler.kind)
+    notes = [note for note in made.notes if "compiled by" in note]
+    assert notes == [f"gfx90a was compiled by {every_compiler.name}"]
+    assert every_compiler.compile(made.hip or "", "gfx90a", frozenset({"asm"})).warnings == ""
+
+
+@pytest.mark.parametrize("level", [Level.TOSA, Level.ROCK, Level.GRIDWISE, Level.TILE])
+def test_an_example_stops_at_each_level(decode: ModuleOp, level: Level) -> None:
+    made = compile(decode, "gfx942", to=level)
+    assert level_of(parse(made.mlir or "")) is level
 
 
 # ---- the gate ---------------------------------------------------------------------------------------------------
