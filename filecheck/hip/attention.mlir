@@ -30,9 +30,11 @@ func.func @decode(
   %group = arith.divui %lane, %c16 : i32
   %col = arith.remui %lane, %c16 : i32
   %last_key = hip.load %last[%c0] : memref<1xi32>, i32 -> i32
-  %keys = arith.addi %last_key, %c1 overflow<nsw> : i32
-  %15 = arith.constant 15 : i32
-  %up = arith.addi %keys, %15 overflow<nsw> : i32
+  %c127 = arith.constant 127 : i32
+  %last_here = arith.minsi %last_key, %c127 : i32
+  %keys = arith.addi %last_here, %c1 overflow<nsw> : i32
+  %c15 = arith.constant 15 : i32
+  %up = arith.addi %keys, %c15 : i32
   %tiles = arith.divsi %up, %c16 : i32
   %head4 = arith.muli %head, %c4 : i32
 
