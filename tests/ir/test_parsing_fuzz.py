@@ -2,7 +2,6 @@
 
 import random
 import re
-import string
 from pathlib import Path
 
 import pytest
@@ -13,57 +12,9 @@ import xpaged
 from xpaged.errors import XpagedError
 from xpaged.ir.parsing import parse
 from xpaged.ir.printing import print_module
+from xpaged.testing.mutation import WORDS, mutate
 
 ROOT = Path(xpaged.__file__).parents[1]
-WORDS = [
-    *(
-        "func.func",
-        "@f",
-        "%a",
-        "%0",
-        "arith.addf",
-        "arith.constant",
-        "rock.deref",
-        "rock.transform",
-        "by",
-        "to",
-        "return",
-    ),
-    *("memref<1x4x1xi64>", "tensor<4x?xf16>", "!rock.tile<4x4xf16>", "!migraphx.shaped<1x2xf16, 2x1>", "i32", "index"),
-    *(
-        "affine_map<(d0) -> (d0 floordiv 0)>",
-        "dense<",
-        "{",
-        "}",
-        "(",
-        ")",
-        "<",
-        ">",
-        "[",
-        "]",
-        ":",
-        "->",
-        "=",
-        ",",
-        "#map",
-    ),
-    *(
-        "0x",
-        "-1",
-        "1e400",
-        "99999999999999999999",
-        '"',
-        "loc(",
-        "^bb0",
-        "true",
-        "{-#",
-        "#-}",
-        "//",
-        "\n",
-        "%a#1",
-        "scf.for",
-    ),
-]
 
 
 def corpus() -> list[str]:
@@ -71,35 +22,6 @@ def corpus() -> list[str]:
     files = [*sorted((ROOT / "filecheck").rglob("*.mlir")), *sorted((ROOT / "xpaged" / "examples").glob("*.mlir"))]
     pieces = [piece for path in files for piece in path.read_text().split("// -----")]
     return [piece for piece in pieces if "func.func" in piece and len(piece) < 12000]
-
-
-def mutate(text: str, random: random.Random) -> str:
-    """One to three small changes: cut, doubled, swapped or replaced pieces, other numbers, strange characters."""
-    for _ in range(random.randint(1, 3)):
-        tokens = re.findall(r"\s+|[\w.$]+|.", text)
-        if not tokens:
-            return text
-        at = random.randrange(len(tokens))
-        to = min(len(tokens), at + random.randint(1, 6))
-        match random.randrange(7):
-            case 0:
-                del tokens[at:to]
-            case 1:
-                tokens[at:at] = tokens[at:to]
-            case 2:
-                other = random.randrange(len(tokens))
-                tokens[at], tokens[other] = tokens[other], tokens[at]
-            case 3:
-                tokens[at] = random.choice(WORDS)
-            case 4:
-                numbers = [i for i, token in enumerate(tokens) if token.isdecimal()] or [at]
-                tokens[random.choice(numbers)] = random.choice(["0", "-1", "1", "3", "7", "64", "4096", "?", "x"])
-            case 5:
-                tokens[at] = random.choice(string.printable + "\0\ufffd\u00e9")
-            case _:
-                return "".join(tokens[:at])
-        text = "".join(tokens)
-    return text
 
 
 def check(text: str) -> None:
