@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xpaged.errors import did_you_mean
 from xpaged.ir.index_expr import IndexExpr
+from xpaged.ir.printing import affine_map_text
 from xpaged.ir.transform_map import KINDS, Transform, TransformMap
 
 
@@ -79,8 +80,8 @@ def parse_transform_map(parser: AttrParser) -> TransformMap:
     if not isinstance(given, AffineMapAttr):
         parser.raise_error(f"expected an affine map, found {given}", start, end)
     if not _same_function(given, result):
-        expected = AffineMapAttr(result.affine_map())
-        parser.raise_error(f"the affine map {given} is not what the transforms do: {expected}", start, end)
+        found, expected = affine_map_text(given.data), affine_map_text(result.affine_map())
+        parser.raise_error(f"the affine map {found} is not what the transforms do: {expected}", start, end)
     return result
 
 

@@ -1,0 +1,62 @@
+// RUN: XPAGED_INVALID
+
+// CHECK: the affine map (d0) -> (d0 + 1) is not what the transforms do: (d0) -> (d0)
+func.func @map(%x: memref<4xf16>) {
+  %0 = rock.transform %x by <affine_map<(d0) -> (d0 + 1)> by [<PassThrough ["x"] at [0] -> ["x"] at [0]>] bounds = [4] -> [4]> : memref<4xf16> to memref<4xf16>
+  return
+}
+
+// -----
+
+// CHECK: the product of lengths [2, 3] is 6, the other side has length 7
+func.func @merge(%x: memref<2x3xf16>) {
+  %0 = rock.transform %x by <affine_map<(d0) -> (d0 floordiv 3, d0 mod 3)> by [<Merge{2, 3} ["x"] at [0] -> ["a", "b"] at [0, 1]>] bounds = [7] -> [2, 3]> : memref<2x3xf16> to memref<7xf16>
+  return
+}
+
+// -----
+
+// CHECK: rock.deref: the page table must have rank 3 [batch, numPages, 1], found memref<1x8xi64>
+func.func @rank(%t: memref<1x8xi64>) {
+  %0 = rock.deref %t : memref<1x8xi64> -> memref<1x8x16xf16>
+  return
+}
+
+// -----
+
+// CHECK: rock.attention: keyAddresses is given without valueAddresses; K and V are paged together or not at all
+func.func @one_side(%q: memref<1x4x8xf16>, %t: memref<1x6x1xi64>, %o: memref<1x4x8xf16>) {
+  %p = rock.deref %t : memref<1x6x1xi64> -> memref<1x6x8xf16>
+  rock.attention{
+    qk = %q * tr %p : memref<1x4x8xf16>, memref<1x6x8xf16>
+    keyAddresses = (%p : memref<1x6x8xf16>)
+    %o = softmax(qk) * %p : memref<1x6x8xf16> -> memref<1x4x8xf16>
+  }
+  return
+}
+
+// -----
+
+// CHECK: rock.attention: the view 'keys' ends in another rock.deref than the one given as keyAddresses
+func.func @another_deref(%q: memref<1x4x8xf16>, %t: memref<1x6x1xi64>, %o: memref<1x4x8xf16>) {
+  %p = rock.deref %t : memref<1x6x1xi64> -> memref<1x6x8xf16>
+  %r = rock.deref %t : memref<1x6x1xi64> -> memref<1x6x8xf16>
+  rock.attention{
+    qk = %q * tr %p : memref<1x4x8xf16>, memref<1x6x8xf16>
+    keyAddresses = (%r : memref<1x6x8xf16>)
+    valueAddresses = (%r : memref<1x6x8xf16>)
+    %o = softmax(qk) * %r : memref<1x6x8xf16> -> memref<1x4x8xf16>
+  }
+  return
+}
+
+// -----
+
+// CHECK: rock.attention: numHeadsQ = 4 is not a multiple of numHeadsKV = 3
+func.func @heads(%q: memref<4x4x8xf16>, %k: memref<3x8x6xf16>, %v: memref<3x6x8xf16>, %o: memref<4x4x8xf16>) {
+  rock.attention{
+    qk = %q * %k : memref<4x4x8xf16>, memref<3x8x6xf16>
+    %o = softmax(qk) * %v : memref<3x6x8xf16> -> memref<4x4x8xf16>
+  } {numHeadsQ = 4 : i32, numHeadsKV = 3 : i32}
+  return
+}
