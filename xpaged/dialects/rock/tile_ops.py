@@ -45,9 +45,11 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from xpaged.arch.table import instruction_named, instruction_names
 from xpaged.dialects.hip import is_lds
 from xpaged.dialects.rock.tile_type import TileType
-from xpaged.ir.layout import Layout
+from xpaged.errors import did_you_mean
+from xpaged.ir.layout import Layout, LayoutError, plan_mma
 
 Reduction = Literal["max", "sum"]
 
@@ -209,8 +211,8 @@ def _expect_broadcast(small: TileType, tile: TileType) -> None:
 class TileMmaOp(IRDLOperation):
     """C + A B for each batch: tiles [batch, rows, reduction], [batch, reduction, columns], [batch, rows, columns].
 
-    A batch of 1 in A or B repeats.  The verifier checks the lane layouts against the instruction, whose row of the
-    architecture table is looked up when the product is lowered.
+    A batch of 1 in A or B repeats.  The layouts must put into each lane what the instruction, a row of the architecture
+    table, takes from it.
     """
 
     name = "rock.tile_mma"
@@ -234,6 +236,26 @@ class TileMmaOp(IRDLOperation):
         ok = len(a) == len(b) == len(c) == 3 and a[2] == b[1] and c[1:] == (a[1], b[2])
         if not ok or a[0] not in (1, c[0]) or b[0] not in (1, c[0]):
             raise VerifyException(f"rock.tile_mma: cannot multiply {list(a)} by {list(b)} into {list(c)}")
+        self._check_instruction()
+
+    def _check_instruction(self) -> None:
+        instruction = instruction_named(self.instruction.data)
+        if instruction is None:
+            guess = did_you_mean(self.instruction.data, instruction_names())
+            raise VerifyException(
+                f"rock.tile_mma: unknown instruction {self.instruction}" + (f", {guess}" if guess else "")
+            )
+        given = ((self.a, instruction.operand), (self.b, instruction.operand), (self.c, instruction.accumulator))
+        for value, element in given:
+            if str(tile_of(value).element_type) != element:
+                raise VerifyException(
+                    f"rock.tile_mma: {instruction.name} multiplies {instruction.operand} into "
+                    f"{instruction.accumulator}, found a tile of {tile_of(value).element_type}"
+                )
+        try:
+            plan_mma(instruction, *(tile_of(v).layout for v, _ in given))
+        except LayoutError as error:
+            raise VerifyException(f"rock.tile_mma: {error}") from error
 
 
 @irdl_op_definition
@@ -287,8 +309,10 @@ class TileMapOp(IRDLOperation):
         return op
 
     def verify_(self) -> None:
-        result = tile_of(self.result)
-        for argument, value in zip(self.body.block.args, self.inputs, strict=True):
+        result, arguments = tile_of(self.result), self.body.block.args
+        if len(arguments) != len(self.inputs):
+            raise VerifyException(f"rock.tile_map: {len(self.inputs)} inputs for {len(arguments)} region arguments")
+        for argument, value in zip(arguments, self.inputs, strict=True):
             if argument.type != _scalar(value.type):
                 raise VerifyException(f"rock.tile_map: {value.type} enters the region as {_scalar(value.type)}")
             if isinstance(value.type, TileType):
