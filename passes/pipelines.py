@@ -32,19 +32,27 @@ def lower(module: "ModuleOp", to: Level, arch: object = None) -> "ModuleOp":
     """
     Lower `module` in place from the level that it stands at to level `to`, and return it.
 
-    `arch` (a name or an Arch) replaces the architecture that the module names. Raises XpagedError when the module
-    stands below `to` already, or when a pass refuses it.
+    `arch` (a name or an Arch) replaces the architecture that the module names. Every pass checks its levels; the
+    module is verified after the last one. Raises XpagedError when it stands below `to` already, or a pass refuses it.
     """
+    from xpaged.context import context
     from xpaged.errors import XpagedError
     from xpaged.ir.levels import level_of
-    from xpaged.pipeline import Pipeline
+    from xpaged.ir.pass_base import LevelPass
+    from xpaged.ir.verify import verify
+    from xpaged.passes import get_all_passes
 
     here = level_of(module)
     if here > to:
         raise XpagedError(f"the module stands at level {here.value}, which is past {to.value}", at=module)
     if arch is not None:
         set_arch(module, getattr(arch, "name", arch))
-    Pipeline(",".join(passes_between(here, to))).apply(module)
+    ctx, passes = context(), get_all_passes()
+    for name in passes_between(here, to):
+        each = passes[name]()()
+        assert isinstance(each, LevelPass)
+        each.apply_in_sequence(ctx, module)
+    verify(module)
     return module
 
 

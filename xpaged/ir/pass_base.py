@@ -30,11 +30,19 @@ class LevelPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Check the level taken, run, verify, check the level left. Raises XpagedError that names the pass."""
+        self.apply_in_sequence(ctx, op)
+        try:
+            verify(op)
+        except XpagedError as err:
+            err.during = err.during or self.name
+            raise
+
+    def apply_in_sequence(self, ctx: Context, op: ModuleOp) -> None:
+        """As `apply`, for a caller that verifies the module itself after the last of several passes."""
         try:
             if self.takes is not None:
                 check_level(op, self.takes)
             self.run(ctx, op)
-            verify(op)
             if self.leaves is not None:
                 check_level(op, self.leaves)
         except XpagedError as err:
