@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import ModuleOp, TensorType, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from xpaged.dialects import rocmlir_names
 from xpaged.dialects.rock.ops import DerefOp
+from xpaged.dialects.rock.page_tables import mark_page_table
 from xpaged.dialects.rock.views import make_chain
 from xpaged.dialects.tosa.ops import CustomOp
 from xpaged.errors import XpagedError
@@ -65,12 +66,12 @@ def convert_deref(op: CustomOp) -> DerefOp:
     deref = DerefOp(table, TensorType(pages.element_type, [batch, count, skipped + size]))
     deref.result.name_hint = op.outputs[0].name_hint
     builder.insert(deref)
+    mark_page_table(deref)
     result = deref.result
     if skipped:
         whole = (batch, count, skipped + size)
         result = make_chain(builder, result, [slice_map(whole, (0, 0, skipped), (batch, count, size))])
     op.outputs[0].replace_all_uses_with(result)
-    _mark_page_table(op, pointers.source, deref)
     op.detach()
     op.erase()
     return deref
@@ -162,22 +163,3 @@ def _table_maps(pointers: View, shape: tuple[int, int, int]) -> list[TransformMa
     batch, count, _ = shape
     first = slice_map(shape, (0, 0, 0), (batch, count, 1))
     return maps_of(pointers.under([first], (batch, count, 1)), ("batch", "page", "pointer"))
-
-
-def _mark_page_table(op: CustomOp, source: SSAValue, deref: DerefOp) -> None:
-    """Give the function argument that the pointers come from `rock.page_table`: what its pages are."""
-    assert isinstance(source, BlockArgument)
-    function = source.owner.parent_op()
-    assert isinstance(function, FuncOp)
-    page = DictionaryAttr({"page_size": IntegerAttr(deref.page_size, i64), "elem": deref.element_type})
-    attrs = list(function.arg_attrs or ArrayAttr([DictionaryAttr({}) for _ in function.args]))
-    known = attrs[source.index].data
-    other = known.get("rock.page_table", page)
-    if other != page:
-        raise XpagedError(
-            "one page table is read with pages of two kinds",
-            at=op,
-            found=f"{page.data} and {other}",
-        )
-    attrs[source.index] = DictionaryAttr({**known, "rock.page_table": page})
-    function.arg_attrs = ArrayAttr(attrs)

@@ -32,6 +32,7 @@ from xdsl.rewriter import InsertPoint
 
 from xpaged.dialects.rock.attention import AttentionOp
 from xpaged.dialects.rock.ops import DerefOp, YieldOp
+from xpaged.dialects.rock.page_tables import mark_page_tables
 from xpaged.dialects.rock.views import make_chain, make_transform
 from xpaged.errors import XpagedError, did_you_mean
 from xpaged.ir.transform_map import Builder as MapBuilder
@@ -338,6 +339,7 @@ def build(p: AttentionProblem) -> ModuleOp:
     func.attributes["rock.kernel"] = UnitAttr()
     if p.arch is not None:
         func.attributes["arch"] = StringAttr(p.arch)
+    mark_page_tables(func)
     module = ModuleOp([func])
     module.verify()
     return module
@@ -347,9 +349,7 @@ def _cache_argument(args: _Arguments, p: AttentionProblem, name: str, dim: int) 
     """K or V: the elements, or a table with the address of each page."""
     if p.page_size is None or p.num_pages is None:
         return args.add(name, p.kv_groups * p.seq_k * dim, p.element_type)
-    size = IntegerAttr(p.page_size * dim // p.dim_qk, i64)
-    pages = DictionaryAttr({"page_size": size, "elem": p.element_type})
-    return args.add(f"{name}_table", p.batch * p.num_pages, i64, page_table=pages)
+    return args.add(f"{name}_table", p.batch * p.num_pages, i64)
 
 
 def _per_batch_argument(args: _Arguments, p: AttentionProblem, name: str, values: PerBatch) -> SSAValue | None:

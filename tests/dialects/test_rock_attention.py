@@ -351,6 +351,21 @@ class TestPages:
         refused(text, "numPages * pageSize = 6 * 16 = 96 elements for each of 2 batch entries, 192 in all")
         refused(text, "heads * seqLenK * headDim = 2 * 88 = 176 (numHeadsKV = 1)")
 
+    def test_an_offset_in_every_page_is_no_part_of_it(self):
+        text = PAGED.replace("2x6x16xf16", "2x6x20xf16").replace(
+            "func.func",
+            "#skip = #rock.transform_map<affine_map<(d0, d1, d2) -> (d0, d1, d2 + 4)> by\n"
+            '  [<PassThrough ["b", "p"] at [0, 1] -> ["b", "p"] at [0, 1]>, <Slice{4, 20} ["o"] at [2] -> ["o"] at [2]>]\n'
+            "  bounds = [2, 6, 16] -> [2, 6, 20]>\nfunc.func",
+        )
+        for side in "kv":
+            text = text.replace(
+                f"%{side}0 = rock.transform %{side}p by #rows : memref<2x6x20xf16>",
+                f"%{side}s = rock.transform %{side}p by #skip : memref<2x6x20xf16> to memref<2x6x16xf16>\n"
+                f"  %{side}0 = rock.transform %{side}s by #rows : memref<2x6x16xf16>",
+            )
+        parse(text)
+
     def test_repeated_heads_name_the_pages_more_than_once(self):
         """Without GQA on the operation, the view repeats a KV head; the pages are counted once."""
         text = PAGED.replace("memref<2x5x8xf16>", "memref<6x5x8xf16>").replace(

@@ -16,17 +16,16 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     i32,
-    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.memref import CopyOp, GetGlobalOp, GlobalOp
 from xdsl.dialects.tensor import CollapseShapeOp, EmptyOp, ExpandShapeOp, ExtractSliceOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xpaged.dialects.rock.ops import DerefOp, bufferize_view, place_view
-from xpaged.dialects.rock.views import chain_of
+from xpaged.dialects.rock.ops import bufferize_view, place_view
+from xpaged.dialects.rock.page_tables import mark_page_tables
 from xpaged.errors import XpagedError
 from xpaged.ir.bufferizable import Bufferization, BufferizationModel, memref_type, touches_tensors
 from xpaged.ir.locations import copy_location
@@ -67,20 +66,10 @@ def bufferize_function(func: FuncOp) -> None:
     Rewriter.replace_op(last, new := ReturnOp())
     copy_location(last.location, new)
     b.erase()
-    _mark_page_tables(block, attributes)
     func.function_type = FunctionType.from_lists([arg.type for arg in block.args], [])
     func.arg_attrs = ArrayAttr([DictionaryAttr(attrs) for attrs in attributes])
     func.res_attrs = None
-
-
-def _mark_page_tables(block: Block, attributes: list[dict[str, Attribute]]) -> None:
-    """Give each argument that a deref takes its addresses from the geometry of the pages."""
-    for op in block.ops:
-        if isinstance(op, DerefOp):
-            root = chain_of(op.table).root
-            if isinstance(root, BlockArgument):
-                geometry = {"page_size": IntegerAttr(op.page_size, i64), "elem": op.element_type}
-                attributes[root.index]["rock.page_table"] = DictionaryAttr(geometry)
+    mark_page_tables(func)
 
 
 def tensor_shape(value: SSAValue) -> tuple[int, ...]:

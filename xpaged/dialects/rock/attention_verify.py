@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xpaged.dialects.rock.ops import DerefOp, Shaped, YieldOp, same_kind, shaped_type
 from xpaged.dialects.rock.views import chain_of
+from xpaged.ir.transform_map import TransformMap
 
 if TYPE_CHECKING:
     from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
@@ -298,12 +299,17 @@ def _origin(value: SSAValue) -> str:
 
 
 def _page_sizes(name: str, side: str, view: SSAValue, heads: int, length: int) -> None:
-    """The pages hold exactly what the view names: `numPages * pageSize == numHeadsKV * seqLenK * headDim`."""
+    """The pages hold exactly what the view names: `numPages * pageSize == numHeadsKV * seqLenK * headDim`.
+
+    Elements at the ends of every page that the view leaves out straight above the deref (a slice of its last
+    dimension) do not belong to the pages in this sense; heads that the view repeats count once.
+    """
     chain = chain_of(view)
     if chain.deref is None:
         return
     deref = chain.deref
-    pages = deref.num_pages * deref.page_size
+    page_size = _sliced_page(deref.page_size, chain.maps)
+    pages = deref.num_pages * page_size
     assert isinstance(view.type, Shaped)
     groups = view.type.get_shape()[0]
     repeats = prod(
@@ -315,8 +321,16 @@ def _page_sizes(name: str, side: str, view: SSAValue, heads: int, length: int) -
     )
     _require(
         deref.batch * pages * repeats == groups * length,
-        f"{name}: the pages of '{side}' hold numPages * pageSize = {deref.num_pages} * {deref.page_size} = {pages} "
+        f"{name}: the pages of '{side}' hold numPages * pageSize = {deref.num_pages} * {page_size} = {pages} "
         f"elements for each of {deref.batch} batch entries, {deref.batch * pages} in all; the view names "
         f"heads * seqLenK * headDim = {groups // repeats} * {length} = {groups // repeats * length} "
         f"(numHeadsKV = {heads})",
     )
+
+
+def _sliced_page(page_size: int, maps: Sequence[TransformMap]) -> int:
+    """The elements of a page `[batch, page, offset]` that the lowest map shows."""
+    for t in maps[-1].transforms if maps else ():
+        if t.kind == "Slice" and 2 in t.lower_dims:
+            return maps[-1].upper_bounds[t.upper_dims[t.lower_dims.index(2)]]
+    return page_size
