@@ -150,6 +150,18 @@ class Layout:
             place.append(number)
         return place[0], place[1], place[2]
 
+    def shares(self, home: Home, dim: int, count: int | None = None) -> list[int]:
+        """What each wave, lane or register number (the first `count`) adds to coordinate `dim`."""
+        out: list[int] = []
+        for number in range(self.size(home) if count is None else count):
+            share = 0
+            for digit in self.digits(home):
+                if digit.dim == dim:
+                    share += number % digit.size * digit.stride
+                number //= digit.size
+            out.append(share)
+        return out
+
     # ---- symbolic coordinates
 
     def expressions(self, variables: dict[Home, Sequence[IndexExpr]]) -> list[IndexExpr]:
@@ -293,40 +305,58 @@ def plan_mma(instruction: MatrixInstruction, a: Layout, b: Layout, c: Layout) ->
 
 
 def _check_fragment(instruction: MatrixInstruction, a: Layout, b: Layout, c: Layout) -> None:
-    import numpy as np
+    """Raise LayoutError unless one operand of A and B and one accumulator of C are laid out as the instruction says.
 
+    A coordinate is a sum of what the wave, the lane and the register number add to it, so each is looked at alone.
+    """
     m, n, elements, registers = instruction.m, instruction.n, instruction.elements, instruction.registers
-    ca, cb, cc = a.coordinates, b.coordinates, c.coordinates
-    lanes = cc.shape[1]
-    if not (ca.shape[1] == cb.shape[1] == lanes) or lanes % m or lanes % n:
-        raise LayoutError(f"the operands use {ca.shape[1]}, {cb.shape[1]} and {lanes} lanes")
-    waves = max(ca.shape[0], cb.shape[0], cc.shape[0])
-    if any(x.shape[0] not in (1, waves) for x in (ca, cb, cc)):
+    waves, lanes = ([layout.size(home) for layout in (a, b, c)] for home in HOMES[:2])
+    if len(set(lanes)) > 1 or lanes[0] % m or lanes[0] % n:
+        raise LayoutError(f"the operands use {lanes[0]}, {lanes[1]} and {lanes[2]} lanes")
+    if any(count not in (1, max(waves)) for count in waves):
         raise LayoutError("the operands use different numbers of waves")
-    lane = np.arange(lanes)
-    group = lane // m
-    row = registers * np.arange(lanes // n)[:, None] + np.arange(registers)  # rows of D a group holds
 
-    def expect(ok: object, what: str) -> None:
-        if not bool(np.all(np.asarray(ok))):
+    def expect(ok: bool, what: str) -> None:
+        if not ok:
             raise LayoutError(f"{instruction.name}: {what}\n  A: {a}\n  B: {b}\n  C: {c}")
 
     for layout in (a, b):
         if layout.registers % elements:
             raise LayoutError(f"{layout.registers} registers do not split into operands of {elements}: {layout}")
-    a_row, a_red = ca[:, :, :elements, 1], ca[:, :, :elements, 2]
-    b_col, b_red = cb[:, :, :elements, 2], cb[:, :, :elements, 1]
-    c_row, c_col = cc[:, :, :registers, 1], cc[:, :, :registers, 2]
-    expect(a_row == a_row[:, :m, :1][:, lane % m], "a row of A must depend on lane % m alone")
-    expect(b_col == b_col[:, :n, :1][:, lane % n], "a column of B must depend on lane % n alone")
-    expect(c_col == c_col[:, :n, :1][:, lane % n], "a column of C must depend on lane % n alone")
-    expect(a_red == a_red[:, ::m][:, group], "the reduction index of A must depend on the lane group alone")
-    expect(b_red == b_red[:, ::n][:, lane // n], "the reduction index of B must depend on the lane group alone")
-    expect(a_red[:, ::m] == b_red[:, ::n], "A and B must hold the same reduction index in each lane group")
-    expect(c_col[:, :n, 0] == b_col[:, :n, 0], "the columns of C must be those of B")
-    expect(c_row[:, ::n] == a_row[:, :m, 0][:, row], "the rows of C must be the rows that A holds in these lanes")
+    lane = range(lanes[0])
+    row_of_a, row_of_c = a.shares("lane", 1), c.shares("lane", 1)
+    column_of_b, column_of_c = b.shares("lane", 2), c.shares("lane", 2)
+    index_in_a, index_in_b = a.shares("lane", 2), b.shares("lane", 1)
+    expect(all(row_of_a[x] == row_of_a[x % m] for x in lane), "a row of A must depend on lane % m alone")
+    expect(all(column_of_b[x] == column_of_b[x % n] for x in lane), "a column of B must depend on lane % n alone")
+    expect(all(column_of_c[x] == column_of_c[x % n] for x in lane), "a column of C must depend on lane % n alone")
+    expect(
+        all(index_in_a[x] == index_in_a[x - x % m] for x in lane),
+        "the reduction index of A must depend on the lane group alone",
+    )
+    expect(
+        all(index_in_b[x] == index_in_b[x - x % n] for x in lane),
+        "the reduction index of B must depend on the lane group alone",
+    )
+    for layout, dim, what in ((a, 1, "row of A"), (b, 2, "column of B")):
+        expect(not any(layout.shares("regs", dim, elements)), f"an operand holds one {what} a lane")
+    expect(not any(c.shares("regs", 2, registers)), "an accumulator holds one column of C a lane")
+    expect(
+        index_in_a[::m] == index_in_b[::n] and a.shares("regs", 2, elements) == b.shares("regs", 1, elements),
+        "A and B must hold the same reduction index in each lane group",
+    )
+    expect(column_of_c[:n] == column_of_b[:n], "the columns of C must be those of B")
+    in_group = c.shares("regs", 1, registers)
+    written = [row_of_c[group * n] + row for group in range(lanes[0] // n) for row in in_group]
+    expect(written == row_of_a[:m], "the rows of C must be the rows that A holds in these lanes")
     for layout, dim in ((a, 2), (b, 1)):
         expect(all(d.dim != dim for d in layout.wave), "the reduction index may not be spread over waves")
-    for layout, coordinates in ((a, ca), (b, cb)):
+    for layout, dim, what in ((a, 1, "rows"), (b, 2, "columns")):
+        expect(
+            layout.shares("wave", dim, max(waves)) == c.shares("wave", dim, max(waves)),
+            f"a wave of C must hold the {what} that its operands hold",
+        )
+    for layout in (a, b):
         if layout.shape[0] != 1:
-            expect(coordinates[:, 0, 0, 0] == cc[:, 0, 0, 0], "the batch of an operand must be the batch of C")
+            same = layout.shares("wave", 0, max(waves)) == c.shares("wave", 0, max(waves))
+            expect(same, "the batch of an operand must be the batch of C")
