@@ -46,7 +46,7 @@ def dtype_of(type: Attribute) -> np.dtype[Any]:
         if width in _INTEGERS:
             unsigned = type.signedness.data == builtin.Signedness.UNSIGNED
             return np.dtype(("u" if unsigned else "") + _INTEGERS[width])
-    elif (found := _FLOATS.get(str(type))) is not None:
+    elif (found := _FLOATS.get(type.name)) is not None:
         return found
     raise XpagedError("the interpreter cannot store this element type", found=str(type), expected=", ".join(_FLOATS))
 

@@ -289,5 +289,5 @@ def _attention(
     lse = below + 4 * ULP32 * (top[:, 0] + length) + unit(types.lse) * length
     if types.graph is not None:
         lse += 4 * unit(types.graph) * (1 + length + top[:, 0])
-    empty = ~kept.any(axis=1)
+    empty = np.logical_not(np.logical_or.reduce(kept, axis=1))
     return np.where(empty[:, None], 0.0, out), np.where(empty, 0.0, lse)
