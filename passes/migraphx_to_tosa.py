@@ -326,11 +326,18 @@ def _reduce(builder: TosaBuilder, op: mo.ReduceOp, operands: Sequence[SSAValue])
         if not isinstance(source.element_type, AnyFloat):
             raise XpagedError(f"'{op.name}' of integers is not supported", at=op, found=op.input.type)
         count = prod(source.get_shape()[axis] for axis in axes)
-        value = builder.mul(value, builder.splat(source, 1.0 / count))
+        value = builder.mul(value, _fraction(builder, source, count))
     reduction = to.ReduceMaxOp if isinstance(op, mo.ReduceMaxOp) else to.ReduceSumOp
     for axis in axes:
         value = builder.reduce(reduction, value, axis)
     return value
+
+
+def _fraction(builder: TosaBuilder, like: TensorType[Attribute], count: int) -> SSAValue:
+    """`1 / count` as a tensor like `like`: the reciprocal of the count where its type holds that exactly."""
+    if dense.splat_value(dense.splat(like, float(count))) == count:
+        return builder.unary(tx.ReciprocalOp, builder.splat(like, float(count)))
+    return builder.splat(like, 1.0 / count)
 
 
 _RULES.update(dict.fromkeys((mo.ReduceMaxOp, mo.ReduceSumOp, mo.ReduceMeanOp), _reduce))
