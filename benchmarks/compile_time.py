@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from xpaged.compile import compile
+from xpaged.driver import compile
 from xpaged.ir.parsing import parse
 
 GENERATION_SECONDS = 0.3

@@ -4,14 +4,12 @@ A compiler for attention over a paged KV cache on AMD GPUs: MLIR text in, HIP C+
 Everything here is imported when it is first used: `import xpaged` alone costs next to nothing.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from xpaged.compile import compile as compile
     from xpaged.context import context as context
+    from xpaged.driver import compile as compile
     from xpaged.errors import XpagedError as XpagedError
     from xpaged.interpreter.run import run as run
     from xpaged.ir.levels import Level as Level
@@ -29,23 +27,12 @@ _EXPORTS = {
     "Trace": "xpaged.pipeline",
     "XpagedError": "xpaged.errors",
     "attention": "xpaged.sizes",
-    "compile": "xpaged.compile",
+    "compile": "xpaged.driver",
     "context": "xpaged.context",
     "parse": "xpaged.ir.parsing",
     "print_module": "xpaged.ir.printing",
     "run": "xpaged.interpreter.run",
 }
-
-
-class _Package(ModuleType):
-    """The package itself: importing the module `xpaged.compile` must not hide the function `xpaged.compile`."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _EXPORTS and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,7 @@ from xpaged.files import read_text
 def command(argv: Sequence[str]) -> int:
     """Run `xpaged compile`: nothing is printed on stdout, the results are files."""
     from xpaged.codegen.toolchain import KINDS
-    from xpaged.compile import DEFAULT_EMIT, EMITS, compile, write_kernels
+    from xpaged.driver import DEFAULT_EMIT, EMITS, compile, write_kernels
     from xpaged.ir.levels import Level
     from xpaged.ir.parsing import parse
 

@@ -19,6 +19,6 @@ class HipTarget(Target):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         """Write the HIP text of `module`. Raises XpagedError when a pass refuses it."""
-        from xpaged.compile import compile
+        from xpaged.driver import compile
 
         output.write(compile(module, self.arch, emit=("hip",)).hip or "")

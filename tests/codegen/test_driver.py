@@ -15,7 +15,7 @@ from xpaged.arch.table import Arch, get_arch
 from xpaged.codegen import hip_printer
 from xpaged.codegen.code_object import matrix_instructions, read_code_object
 from xpaged.codegen.toolchain import Compiled, Compiler
-from xpaged.compile import Kernel, check, compile, write_kernels
+from xpaged.driver import Kernel, check, compile, write_kernels
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level, level_of
 from xpaged.ir.parsing import parse
@@ -84,7 +84,7 @@ def test_the_module_stays_as_it_is(module: ModuleOp, prints: Prints) -> None:
 def test_text_alone_needs_no_compiler(
     module: ModuleOp, prints: Prints, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(import_module("xpaged.compile"), "compile_text", None)
+    monkeypatch.setattr(import_module("xpaged.driver"), "compile_text", None)
     kernel = compile(module, "gfx942", emit=["hip"])
     assert (kernel.asm, kernel.object) == (None, None)
     assert [path.name for path in kernel.write_outputs(tmp_path)] == [
