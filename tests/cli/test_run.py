@@ -47,11 +47,9 @@ def test_a_program_below_gridwise_cannot_be_checked(cli: Cli, paged_kernel: str)
 def test_a_fault_has_status_1_and_is_told_with_its_place(cli: Cli, paged_kernel: str, tmp_path: Path) -> None:
     mapped = np.array([True, False, True, True])
     pages = np.ones((4, 32), np.float16)
-    np.savez(
-        tmp_path / "in.npz",
-        **{"q": np.ones(40, np.float16), "kv_index": np.array([15], np.int32), "arg1.pages": pages},
-        **{"arg2.pages": pages, "arg2.mapped": mapped},
-    )
+    arrays: dict[str, Any] = {"q": np.ones(40, np.float16), "kv_index": np.array([15], np.int32)}
+    arrays |= {"arg1.pages": pages, "arg2.pages": pages, "arg2.mapped": mapped}
+    np.savez(tmp_path / "in.npz", **arrays)
     argv = ("run", "-", "--level", "device", "--inputs", tmp_path / "in.npz")
     ended = cli(*argv, "--json", stdin=paged_kernel)
     assert (ended.status, ended.err) == (REFUSED, "")
