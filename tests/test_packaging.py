@@ -43,6 +43,14 @@ def test_passes_are_one_package_in_two_places() -> None:
     assert "import the passes as xpaged.passes" in done.stderr
 
 
+def test_no_exported_name_is_a_module() -> None:
+    """`import xpaged.compile` would put the module in the place of the function `xpaged.compile`."""
+    modules = {path.stem for path in (ROOT / "xpaged").iterdir()}
+    exported = {"Level", "Pipeline", "Trace", "XpagedError", "attention", "compile", "parse", "print_module", "run"}
+    assert exported <= set(dir(xpaged))
+    assert not exported & modules
+
+
 def test_importing_xpaged_is_cheap() -> None:
     code = "import sys, xpaged, xpaged.cli.main; print([name for name in ('xdsl', 'numpy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

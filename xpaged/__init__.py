@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from xpaged.context import context as context
     from xpaged.driver import compile as compile
     from xpaged.errors import XpagedError as XpagedError
     from xpaged.interpreter.run import run as run
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# No name here may be that of a module of the package: importing the module would hide what is exported.
 _EXPORTS = {
     "Level": "xpaged.ir.levels",
     "Pipeline": "xpaged.pipeline",
@@ -28,7 +28,6 @@ _EXPORTS = {
     "XpagedError": "xpaged.errors",
     "attention": "xpaged.sizes",
     "compile": "xpaged.driver",
-    "context": "xpaged.context",
     "parse": "xpaged.ir.parsing",
     "print_module": "xpaged.ir.printing",
     "run": "xpaged.interpreter.run",

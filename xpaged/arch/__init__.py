@@ -53,7 +53,7 @@ def _arch_in(op: Operation) -> Arch | None:
     try:
         return get_arch(named[1])
     except XpagedError as err:
-        raise err.locate(named[0])
+        raise err.locate(named[0]) from None
 
 
 def arch_of_function(function: Operation) -> Arch:
