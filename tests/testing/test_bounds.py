@@ -109,6 +109,11 @@ def bounded(values: Any, error: float = 0.0) -> Any:
     return bounds.Bounded(values, error)
 
 
+def _select(s: Any) -> Any:
+    condition: Any = getattr(s, "value", s) > 0
+    return np.where(condition, s, -s)
+
+
 OPERATIONS: dict[str, Any] = {
     "scale": lambda s: s * 0.125,
     "affine": lambda s: s * 3.0 - 7.5,
@@ -116,7 +121,7 @@ OPERATIONS: dict[str, Any] = {
     "exp": lambda s: np.exp(s),
     "tanh": lambda s: 30.0 * np.tanh(s / 30.0),
     "relu": lambda s: np.maximum(s, 0.0),
-    "select": lambda s: np.where(np.asarray(s.value if isinstance(s, bounds.Bounded) else s) > 0, s, -s),
+    "select": _select,
     "square": lambda s: s * s,
     "sqrt": lambda s: np.sqrt(np.abs(s) + 1.0),
 }

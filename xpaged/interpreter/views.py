@@ -141,8 +141,9 @@ class MemRef:
     def addresses(
         self, memory: Memory, coords: Sequence[Array], mask: Array | None = None
     ) -> tuple[Array, Array | None]:
-        """The addresses (uint64) of the elements at `coords`, one integer array a dimension of the view, which
-        broadcast together, and where they exist and `mask` holds (None: everywhere). Other addresses mean nothing.
+        """The addresses (uint64) of the elements at `coords`, one integer array a dimension of the view, and where they
+        exist and `mask` holds (None: everywhere); other addresses mean nothing. Both arrays broadcast to the common
+        shape of `coords`: a coordinate that nothing depends on leaves a length of 1.
 
         With one base a lane the first axis of `coords` is that of lanes. A page table is read, where needed, by one
         gather; reading it may raise MemoryFault.
@@ -152,8 +153,11 @@ class MemRef:
         for map in self.maps:
             current, conditions = map.apply(current)
             for x, low, high in conditions:
-                inside = (x >= low) & (x < high)
+                inside = np.asarray((x >= low) & (x < high))
                 valid = inside if valid is None else valid & inside
+        if not any(np.ndim(x) for x in current):  # every coordinate is a constant
+            rank = max((np.ndim(x) for x in coords), default=1)
+            current = [np.full((1,) * max(rank, 1), x) for x in current]
         if self.table is not None:
             batch, page, offset = current
             addresses = self._page(memory, batch, page, valid)
