@@ -60,6 +60,11 @@ def _rule(op_type: type[OpT]) -> Callable[[Callable[[TosaBuilder, OpT, Sequence[
     return register
 
 
+def rule_names() -> set[str]:
+    """The names of the operations that can be converted."""
+    return {op_type.name for op_type in _RULES}
+
+
 _UNARY: dict[type[mx.UnaryOp], type[tx.UnaryOp]] = {
     mx.AbsOp: tx.AbsOp,
     mx.CeilOp: tx.CeilOp,

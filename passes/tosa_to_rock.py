@@ -1,19 +1,34 @@
 """tosa-to-rock: attention in a TOSA graph becomes `rock.attention`, and what only moves elements becomes views.
 
-    %0 = tosa.matmul %q, %k : (tensor<1x2x4xf16>, tensor<1x4x3xf16>) -> tensor<1x2x3xf16>
-    %1 = tosa.reduce_max %0 {axis = 2 : i32} : (tensor<1x2x3xf16>) -> tensor<1x2x1xf16>
-    %2 = tosa.sub %0, %1 : (tensor<1x2x3xf16>, tensor<1x2x1xf16>) -> tensor<1x2x3xf16>
-    %3 = tosa.exp %2 : (tensor<1x2x3xf16>) -> tensor<1x2x3xf16>
-    %4 = tosa.reduce_sum %3 {axis = 2 : i32} : (tensor<1x2x3xf16>) -> tensor<1x2x1xf16>
-    %5 = tosa.reciprocal %4 : (tensor<1x2x1xf16>) -> tensor<1x2x1xf16>
-    %6 = tosa.mul %3, %5 : (tensor<1x2x3xf16>, tensor<1x2x1xf16>) -> tensor<1x2x3xf16>
-    %7 = tosa.matmul %6, %v : (tensor<1x2x3xf16>, tensor<1x3x4xf16>) -> tensor<1x2x4xf16>
+    func.func @f(%q: tensor<1x2x4xf16>, %k: tensor<1x4x3xf16>, %v: tensor<1x3x4xf16>) -> tensor<1x2x4xf16> {
+      %half = "tosa.const"() <{values = dense<0.5> : tensor<1x1x1xf16>}> : () -> tensor<1x1x1xf16>
+      %0 = tosa.matmul %q, %k : (tensor<1x2x4xf16>, tensor<1x4x3xf16>) -> tensor<1x2x3xf16>
+      %1 = tosa.mul %0, %half : (tensor<1x2x3xf16>, tensor<1x1x1xf16>) -> tensor<1x2x3xf16>
+      %2 = tosa.reduce_max %1 {axis = 2 : i32} : (tensor<1x2x3xf16>) -> tensor<1x2x1xf16>
+      %3 = tosa.sub %1, %2 : (tensor<1x2x3xf16>, tensor<1x2x1xf16>) -> tensor<1x2x3xf16>
+      %4 = tosa.exp %3 : (tensor<1x2x3xf16>) -> tensor<1x2x3xf16>
+      %5 = tosa.reduce_sum %4 {axis = 2 : i32} : (tensor<1x2x3xf16>) -> tensor<1x2x1xf16>
+      %6 = tosa.reciprocal %5 : (tensor<1x2x1xf16>) -> tensor<1x2x1xf16>
+      %7 = tosa.mul %4, %6 : (tensor<1x2x3xf16>, tensor<1x2x1xf16>) -> tensor<1x2x3xf16>
+      %8 = tosa.matmul %7, %v : (tensor<1x2x3xf16>, tensor<1x3x4xf16>) -> tensor<1x2x4xf16>
+      return %8 : tensor<1x2x4xf16>
+    }
 
-becomes one operation,
+becomes
 
-    %0 = rock.attention {
-      qk = %q * %k : tensor<1x2x4xf16>, tensor<1x4x3xf16>
-      %0 = softmax(qk) * %v : tensor<1x3x4xf16> -> tensor<1x2x4xf16>
+    func.func @f(%q: tensor<1x2x4xf16>, %k: tensor<1x4x3xf16>, %v: tensor<1x3x4xf16>) -> tensor<1x2x4xf16>
+        attributes {rock.kernel} {
+      %0 = rock.attention {
+        qk = %q * %k : tensor<1x2x4xf16>, tensor<1x4x3xf16>
+        qk = elementwise {
+        ^bb0(%s: f32):
+          %half = arith.constant 0.5 : f32
+          %scaled = arith.mulf %s, %half : f32
+          rock.yield %scaled : f32
+        }
+        softmax(qk) * %v : tensor<1x3x4xf16>
+      } {numHeadsKV = 1 : i32, numHeadsQ = 1 : i32, softmaxType = f32, splitKV = 1 : i32} -> tensor<1x2x4xf16>
+      return %0 : tensor<1x2x4xf16>
     }
 
 Scale, bias and other arithmetic on the scores goes into the score region, masks by key index become attributes and

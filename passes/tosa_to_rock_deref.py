@@ -1,14 +1,20 @@
 """tosa-to-rock-deref: reads through computed addresses become lazy derefs of page tables.
 
-    %0 = "tosa.const"() <{values = dense<[0, 2, 4, 6]> : tensor<4xi64>}> : () -> tensor<4xi64>
-    %1 = tosa.reshape %0 {new_shape = array<i64: 1, 1, 4>} : (tensor<4xi64>) -> tensor<1x1x4xi64>
-    %2 = tosa.add %t, %1 : (tensor<1x3x1xi64>, tensor<1x1x4xi64>) -> tensor<1x3x4xi64>
-    %3 = tosa.custom %2 {domain_name = "rocmlir", implementation_attrs = "", operator_name = "deref"}
-       : (tensor<1x3x4xi64>) -> tensor<1x3x4xf16>
+    func.func @f(%t: tensor<1x3x1xi64>) -> tensor<1x3x4xf16> {
+      %0 = "tosa.const"() <{values = dense<[0, 2, 4, 6]> : tensor<4xi64>}> : () -> tensor<4xi64>
+      %1 = tosa.reshape %0 {new_shape = array<i64: 1, 1, 4>} : (tensor<4xi64>) -> tensor<1x1x4xi64>
+      %2 = tosa.add %t, %1 : (tensor<1x3x1xi64>, tensor<1x1x4xi64>) -> tensor<1x3x4xi64>
+      %3 = tosa.custom %2 {domain_name = "rocmlir", implementation_attrs = "", operator_name = "deref"}
+         : (tensor<1x3x4xi64>) -> tensor<1x3x4xf16>
+      return %3 : tensor<1x3x4xf16>
+    }
 
 becomes
 
-    %0 = rock.deref %t : tensor<1x3x1xi64> -> tensor<1x3x4xf16>
+    func.func @f(%t: tensor<1x3x1xi64> {rock.page_table = {page_size = 4 : i64, elem = f16}}) -> tensor<1x3x4xf16> {
+      %0 = rock.deref %t : tensor<1x3x1xi64> -> tensor<1x3x4xf16>
+      return %0 : tensor<1x3x4xf16>
+    }
 
 The address of the element at `[batch, page, i]` must be one pointer for each page, an element of a function argument
 that nothing was done to but reshaping, slicing and broadcasting, plus `i * sizeof(element)`, proved exactly. The

@@ -184,10 +184,13 @@ def _broadcast(lower: Sequence[int], upper: Sequence[int]) -> TransformMap:
     return TransformMap(tuple(transforms), tuple(upper), tuple(lower))
 
 
-def reshape_maps(lower: Sequence[int], upper: Sequence[int]) -> list[TransformMap]:
+def reshape_maps(
+    lower: Sequence[int], upper: Sequence[int], names: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None)
+) -> list[TransformMap]:
     """A view of the lengths `upper` of the same elements in row-major order: one map, or two through a common form.
 
-    Lengths of 1 come and go; runs of dimensions whose products agree become a `Merge` or an `Unmerge`.
+    Lengths of 1 come and go; runs of dimensions whose products agree become a `Merge` or an `Unmerge`. `names` are
+    those of the lower and the upper dimensions.
     """
     if prod(lower) != prod(upper):
         raise ValueError(f"{list(lower)} and {list(upper)} have different numbers of elements")
@@ -195,7 +198,7 @@ def reshape_maps(lower: Sequence[int], upper: Sequence[int]) -> list[TransformMa
     middle: list[int] = []
     above: list[Transform] = []
     below: list[Transform] = []
-    up, low = _names("dim", upper), _names("dim", lower)
+    low, up = names[0] or _names("dim", lower), names[1] or _names("dim", upper)
     one_map = all(len(us) <= 1 or len(ls) <= 1 for us, ls in groups)
     for us, ls in groups:
         if not us or not ls:
@@ -205,7 +208,8 @@ def reshape_maps(lower: Sequence[int], upper: Sequence[int]) -> list[TransformMa
             else:
                 below.append(Transform("ConstDim", (0, 1), (), (), (low[ls[0]],), (ls[0],)))
             continue
-        name, place = low[ls[0]], (len(middle),)
+        name = low[ls[0]] if len(ls) == 1 else f"total{len(middle) or ''}"
+        place = (len(middle),)
         middle.append(prod(upper[u] for u in us))
         unames, lnames = tuple(up[u] for u in us), tuple(low[i] for i in ls)
         kind = "PassThrough" if len(us) == 1 else "Unmerge"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from xpaged.dialects.rock.ops import DerefOp
 from xpaged.ir.index_expr import FloorDiv, IndexExpr, Mod, Term, Var
 from xpaged.ir.transform_map import Transform, TransformMap, apply_chain, simplify
 from xpaged.lowering.tosa_views import View, reshape_maps, shape_of
@@ -47,10 +48,23 @@ def _synthesized(view: View, names: Sequence[str]) -> list[TransformMap] | None:
     if arranged is None:
         return None
     split, arrange = arranged
-    below = reshape_maps(lower, arrange.lower_bounds) if arrange.lower_bounds != lower else []
-    maps = simplify([split, arrange, *below])
+    pages = ("batch", "page", "offset") if isinstance(view.source.owner, DerefOp) else None
+    below = reshape_maps(lower, arrange.lower_bounds, (pages, arrange.lower_names))
+    maps = simplify([_with_units_kept(m) for m in simplify([split, arrange, *below])])
     result, _ = apply_chain(maps, variables)
     return maps if result == coordinates else None
+
+
+def _with_units_kept(transform_map: TransformMap) -> TransformMap:
+    """A length of 1 that is dropped above and made anew in the same place below passes through."""
+    kept = {t.upper_dims[0]: t for t in transform_map.transforms if t.kind == "AddDim" and t.params == (1,)}
+    made = {t.lower_dims[0]: t for t in transform_map.transforms if t.kind == "ConstDim" and t.params == (0, 1)}
+    both = kept.keys() & made.keys()
+    transforms = [t for t in transform_map.transforms if not any(t in (kept[d], made[d]) for d in both)]
+    transforms += [
+        Transform("PassThrough", (), kept[d].upper_names, (d,), made[d].lower_names, (d,)) for d in sorted(both)
+    ]
+    return TransformMap(tuple(transforms), transform_map.upper_bounds, transform_map.lower_bounds)
 
 
 def _digits(position: IndexExpr, bounds: Sequence[int]) -> list[_Digit] | None:
