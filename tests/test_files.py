@@ -28,15 +28,15 @@ def test_nothing_is_left_when_one_of_them_fails(tmp_path: Path) -> None:
 def test_a_full_disk_is_a_refusal() -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full here")
-    with pytest.raises(XpagedError, match="cannot write '/dev/full/x'"):
+    with pytest.raises(XpagedError, match="cannot write to '/dev/full/x'"):
         write_files({Path("/dev/full/x"): "1"})
 
 
 def test_an_interrupt_leaves_nothing_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: Path, target: Path) -> Path:
+    def interrupt(source: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "replace", interrupt)
+    monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_files({tmp_path / "a" / "x": "1"})
     assert list(tmp_path.iterdir()) == []

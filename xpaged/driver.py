@@ -2,10 +2,8 @@
 
 import os
 import re
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args, overload
@@ -17,6 +15,7 @@ from xpaged.codegen.code_object import read_code_object
 from xpaged.codegen.launch import LaunchDescription, describe_launches
 from xpaged.codegen.toolchain import CODE_OBJECT_VERSION, Compiled, Want, compile_text, prepare
 from xpaged.errors import XpagedError, did_you_mean
+from xpaged.files import write_files
 from xpaged.ir.levels import Level
 from xpaged.lowering.kernel import KERNEL
 
@@ -132,7 +131,9 @@ def write_kernels(kernels: Iterable[Kernel], folder: str | os.PathLike[str]) -> 
     files: dict[str, bytes] = {}
     for kernel in kernels:
         files |= kernel.files()
-    return _write_files(Path(folder), files)
+    paths = {Path(folder) / name: data for name, data in files.items()}
+    write_files(paths)
+    return list(paths)
 
 
 def _wanted(emit: Iterable[str]) -> frozenset[Emit]:
@@ -217,28 +218,3 @@ def _stem(name: str, arch: str) -> str:
 
 def _object_name(name: str, arch: str) -> str:
     return _stem(name, arch) + ".hsaco"
-
-
-def _write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    made = not folder.exists()
-    placed: list[Path] = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".xpaged-", dir=folder) as beside:
-            for name, data in files.items():
-                (Path(beside) / name).write_bytes(data)
-            for name in files:
-                os.replace(Path(beside) / name, folder / name)
-                placed.append(folder / name)
-    except BaseException as err:
-        for path in placed:
-            path.unlink(missing_ok=True)
-        if made:
-            with suppress(OSError):
-                folder.rmdir()
-        if not isinstance(err, OSError):
-            raise
-        raise XpagedError(
-            f"cannot write to {folder}: {err.strerror}", found=err.filename, fix="choose another -o, or free some space"
-        ) from err
-    return placed

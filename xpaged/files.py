@@ -50,15 +50,14 @@ def write_files(files: Mapping[Path, str | bytes]) -> None:
         for path, content in files.items():
             current = path
             folders += _make_folder(path.parent)
-            temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+            temporary = path.with_name(f".xpaged-{os.getpid()}-{path.name}")
             written.append((temporary, path))
             data = content.encode("utf-8") if isinstance(content, str) else content
-            with temporary.open("wb") as stream:
-                stream.write(data)
+            temporary.write_bytes(data)
         for temporary, path in written:
             current = path
             fresh = not path.exists()
-            temporary.replace(path)
+            os.replace(temporary, path)
             if fresh:
                 placed.append(path)
     except BaseException as err:
@@ -69,7 +68,9 @@ def write_files(files: Mapping[Path, str | bytes]) -> None:
             with suppress(OSError):
                 folder.rmdir()
         if isinstance(err, OSError | ValueError):
-            raise XpagedError(f"cannot write '{current}': {_reason(err)}") from err
+            raise XpagedError(
+                f"cannot write to '{current}': {_reason(err)}", fix="choose another place, or free some space"
+            ) from err
         raise
 
 
