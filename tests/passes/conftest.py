@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from importlib import import_module
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -29,3 +30,19 @@ def docstring_ir() -> Examples:
         return parse(before, f"{name}:before"), parse(after, f"{name}:after")
 
     return examples
+
+
+Executed = Callable[[ModuleOp, dict[str, Any]], dict[str, Any]]
+
+
+@pytest.fixture
+def executed() -> Executed:
+    """`executed(module, inputs)`: the arrays that a module computes at its own level, on shuffled pages."""
+    from xpaged.interpreter.run import run
+
+    def outputs(module: ModuleOp, inputs: dict[str, Any]) -> dict[str, Any]:
+        report = run(module, inputs, seed=7)
+        assert report.ok, report.faults
+        return {name.split("/")[1]: array for name, array in report.arrays().items()}
+
+    return outputs

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType, f16, f32, i32, i64
@@ -131,6 +133,25 @@ def test_parts_in_pages_are_detected(split: int, tensors: bool):
     assert str(memory_position(op.keys)[0]) == "32*d0 + 4*d1 + d2"
     assert str(memory_position(op.queries)[0]) == "4*d0 + d2"
     assert op.preSoftmaxHasSplitKVTransforms is not None
+
+
+@pytest.mark.parametrize("split", [2, 8])
+def test_the_same_parts_are_computed(split: int, executed: Callable[..., dict[str, Any]]):
+    m = module(split)
+    rng = np.random.default_rng(3)
+    inputs = {
+        "arg0": rng.standard_normal((HEADS, 1, DIM)).astype(np.float16),
+        "arg1.pages": rng.standard_normal((1, HEADS * KEYS, DIM)).astype(np.float16),
+        "arg4": np.zeros(HEADS * split, np.int32),
+        "arg5": np.zeros((HEADS * split, 1, KEYS // split), np.float32),
+    }
+    before = executed(m, inputs)
+    DETECT.apply(m)
+    assert attention_of(m).split_kv == split
+    after = executed(m, inputs)
+    assert before.keys() == after.keys() == {"out0", "out1"}
+    for name in before:
+        np.testing.assert_allclose(before[name].astype(float), after[name].astype(float), rtol=2e-3, atol=2e-3)
 
 
 def test_score_inputs_keep_their_parts():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
@@ -66,6 +68,27 @@ def test_channels_of_pages_end_up_last(trans_k: bool, trans_v: bool):
     assert len(after.preSoftmaxBody.block.ops) == 3
     for view in (after.keys, after.values):
         assert str(memory_position(view)[0]) == "48*d0 + 8*d1 + d2"
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_the_same_bits_are_computed(paged: bool, executed: Callable[..., dict[str, Any]]):
+    module = problem(trans_v=True, paged=paged)
+    rng = np.random.default_rng(3)
+
+    def data(*shape: int) -> Any:
+        return rng.standard_normal(shape).astype(np.float16)
+
+    caches = (
+        {"k_table.pages": data(2, 3, 32), "v_table.pages": data(2, 3, 32)}
+        if paged
+        else {"k": data(192), "v": data(192)}
+    )
+    inputs = {"q": data(192), "kv_index": np.array([4, 2], np.int32), **caches}
+    before = executed(module, inputs)
+    SORT.apply(module)
+    after = executed(module, inputs)
+    assert before.keys() == after.keys() == {"out0", "out1"}
+    assert all((before[name] == after[name]).all() for name in before)
 
 
 def test_a_second_run_changes_nothing():
