@@ -176,8 +176,9 @@ def _convert(e: Context, op: Operation, operands: Sequence[Expr]) -> Expr:
     """A cast between integer types, `index` (64 bits) among them."""
     (a,), value = operands, op.operands[0]
     type_ = e.type(op.results[0])
-    if a.literal is not None:
-        return c.integer(e.ranges.of(op.results[0]).lo, type_)
+    known = e.ranges.of(op.results[0])
+    if a.literal is not None and known.lo == known.hi:
+        return c.integer(known.lo, type_)
     if type_ == "bool":  # keeps the lowest bit
         return c.binary("!=", c.binary("&", a, c.integer(1, "int"), a.type), c.integer(0, "int"), "bool")
     if a.type == "bool":

@@ -52,6 +52,7 @@ class Statements:
         self.depth = 1
         self._values: dict[SSAValue, Expr] = {}
         self._waiting: dict[SSAValue, Expr] = {}
+        self._dead: set[Operation] = set()
         self._statements: dict[type[Operation], Callable[..., None]] = {
             hip.RegsOp: self._regs,
             hip.SetOp: self._set,
@@ -71,6 +72,7 @@ class Statements:
 
     def body(self, block: IrBlock) -> str:
         """The lines of the kernel's body."""
+        self._find_dead(block)
         self._ops(block)
         return "".join(line + "\n" for line in layout(self.nodes, 1))
 
@@ -110,8 +112,6 @@ class Statements:
         (result,) = op.results
         uses = self._uses(result)
         if not uses:
-            for operand in op.operands:
-                self._waiting.pop(operand, None)
             return
         expr = _BUILDERS[type(op)](self.context, op, self._operands(op))
         if isinstance(op, arith.ConstantOp):
@@ -164,8 +164,18 @@ class Statements:
         found: list[Operation] = []
         for use in value.uses:
             op = use.operation
-            found += self._uses(op.results[0]) if _is_transparent(op) else [op]
+            if op not in self._dead:
+                found += self._uses(op.results[0]) if _is_transparent(op) else [op]
         return found
+
+    def _find_dead(self, block: IrBlock) -> None:
+        """Remember the expressions that nobody uses: they are not written."""
+        for op in reversed(tuple(block.ops)):
+            for region in op.regions:
+                for inner in region.blocks:
+                    self._find_dead(inner)
+            if type(op) in _BUILDERS and all(use.operation in self._dead for r in op.results for use in r.uses):
+                self._dead.add(op)
 
     # ---- statements
 

@@ -126,12 +126,29 @@ class Ranges:
 
     def _cast(self, op: Operation) -> Range | None:
         source, result = self.of(op.operands[0]), full(op.results[0].type)
+        width = width_of(op.operands[0].type)
         if isinstance(op, arith.ExtUIOp):
-            width = width_of(op.operands[0].type)
-            return source if source.nonnegative else Range(0, (1 << width) - 1)
-        if width_of(op.operands[0].type) == 1 and isinstance(op, arith.ExtSIOp):
-            return Range(-source.hi, -source.lo)
-        return source if result.lo <= source.lo and source.hi <= result.hi else None
+            source = _modulo(source, width)
+        elif width == 1 and isinstance(op, arith.ExtSIOp):
+            source = Range(-source.hi, -source.lo)
+        if result.lo <= source.lo and source.hi <= result.hi:
+            return source
+        if source.lo == source.hi:  # a constant that is cut
+            width = width_of(op.results[0].type)
+            cut = source.lo & ((1 << width) - 1)
+            if width > 1 and cut >> (width - 1):
+                cut -= 1 << width
+            return Range(cut, cut)
+        return None
+
+
+def _modulo(source: Range, width: int) -> Range:
+    """What a range is when it is read as unsigned numbers of that many bits."""
+    if source.nonnegative:
+        return source
+    if source.hi < 0:
+        return Range(source.lo + (1 << width), source.hi + (1 << width))
+    return Range(0, (1 << width) - 1)
 
 
 def _no_signed_wrap(op: Operation) -> bool:
