@@ -31,6 +31,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
+from xdsl.utils.exceptions import VerifyException
 
 from xpaged.dialects.rock.attention_format import (
     OLD_NAMES,
@@ -42,6 +43,7 @@ from xpaged.dialects.rock.attention_format import (
 )
 from xpaged.dialects.rock.attrs import AttentionParamsAttr, StoreMethodAttr
 from xpaged.dialects.rock.ops import Shaped
+from xpaged.dialects.rock.score_region import is_whole, scalar_region
 from xpaged.ir.bufferizable import Bufferizable, Bufferization
 
 OPERANDS = (
@@ -123,11 +125,15 @@ class _AttentionBase(IRDLOperation):
         *,
         properties: Mapping[str, Attribute] | None = None,
         attributes: Mapping[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
         **rest: Any,
     ) -> Self:
-        """As `Operation.create`, but takes older spellings and the segment list from before paging."""
+        """As `Operation.create`, but takes older spellings, the segment list from before paging, and score regions on
+        whole tensors or memrefs."""
         props, attrs = _normalized(cls.get_irdl_definition().properties, properties or {}, attributes or {})
-        return super().create(properties=props, attributes=attrs, **rest)
+        return super().create(
+            properties=props, attributes=attrs, regions=[_on_scalars(region) for region in regions], **rest
+        )
 
     @classmethod
     def build_from(
@@ -202,6 +208,18 @@ class _AttentionBase(IRDLOperation):
 
 def _int(attr: IntegerAttr | None, default: int) -> int:
     return default if attr is None else attr.value.data
+
+
+def _on_scalars(region: Region) -> Region:
+    """The score region on scalars; one that cannot be rewritten stays, and the verifier says why."""
+    if not is_whole(region):
+        return region
+    try:
+        result = scalar_region(region)
+    except VerifyException:
+        return region
+    region.erase()
+    return result
 
 
 def _normalized(

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, Float32Type, i8, i32
-from xdsl.dialects.math import Math
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from xpaged.dialects.rock.ops import DerefOp, Shaped, YieldOp, same_kind, shaped_type
+from xpaged.dialects.rock.score_region import SCORE_OPS, is_whole, scalar_region
 from xpaged.dialects.rock.views import chain_of
 from xpaged.ir.transform_map import TransformMap
 
@@ -225,6 +224,8 @@ def _score_region(
         _require(not inputs, f"{name}: {len(inputs)} score inputs, but no region that uses them")
         _require(operand_type != i8, f"{name}: scores of i8 operands are i32 and need a region that makes them floats")
         return
+    if is_whole(region):
+        scalar_region(region)  # says what keeps the region from being rewritten when the operation was made
     _require(len(region.blocks) == 1, f"{name}: the score region has {len(region.blocks)} blocks, expected 1")
     block = region.block
     score = "i32" if operand_type == i8 else "f32"
@@ -238,7 +239,7 @@ def _score_region(
     inside: set[SSAValue] = set(block.args)
     for op in block.ops:
         _require(
-            isinstance(op, YieldOp) or type(op) in _score_ops(),
+            isinstance(op, YieldOp) or type(op) in SCORE_OPS,
             f"{name}: the score region holds arith and math operations on scalars, found '{op.name}'",
         )
         for operand in op.operands:
@@ -252,10 +253,6 @@ def _score_region(
         len(yielded) == 1 and isinstance(yielded[0], AnyFloat),
         f"{name}: the score region yields one float, found ({', '.join(map(str, yielded))})",
     )
-
-
-def _score_ops() -> frozenset[type[Operation]]:
-    return frozenset((*Arith.operations, *Math.operations))
 
 
 def _paged(
