@@ -15,7 +15,8 @@ ALIASES = """#id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
   [<AddDim{1} ["one"] at [0] -> [] at []>, <PassThrough ["g", "n", "m"] at [1, 2, 3] -> ["g", "n", "m"] at [0, 1, 2]>]
   bounds = [1, 2, 4, 6] -> [2, 4, 6]>
 #thin = #rock.transform_map<affine_map<(d0, d1, d2) -> (0, d0, d1, d2)> by
-  [<ConstDim{0, 1} [] at [] -> ["one"] at [0]>, <PassThrough ["g", "n", "m"] at [0, 1, 2] -> ["g", "n", "m"] at [1, 2, 3]>]
+  [<ConstDim{0, 1} [] at [] -> ["one"] at [0]>,
+   <PassThrough ["g", "n", "m"] at [0, 1, 2] -> ["g", "n", "m"] at [1, 2, 3]>]
   bounds = [2, 4, 6] -> [1, 2, 4, 6]>
 #part = #rock.transform_map<affine_map<(d0, d1, d2) -> (d0, d1, d2)> by
   [<PassThrough ["g", "n"] at [0, 1] -> ["g", "n"] at [0, 1]>, <Slice{0, 3} ["m"] at [2] -> ["m"] at [2]>]
