@@ -21,10 +21,10 @@ becomes
       %0 = rock.attention {
         qk = %q * %k : tensor<1x2x4xf16>, tensor<1x4x3xf16>
         qk = elementwise {
-        ^bb0(%s: f32):
-          %half = arith.constant 0.5 : f32
-          %scaled = arith.mulf %s, %half : f32
-          rock.yield %scaled : f32
+        ^bb0(%1: f32):
+          %2 = arith.constant 0.5 : f32
+          %3 = arith.mulf %1, %2 : f32
+          rock.yield %3 : f32
         }
         softmax(qk) * %v : tensor<1x3x4xf16>
       } {numHeadsKV = 1 : i32, numHeadsQ = 1 : i32, softmaxType = f32, splitKV = 1 : i32} -> tensor<1x2x4xf16>
@@ -268,13 +268,13 @@ def _views_to_transforms(function: FuncOp) -> None:
 
 
 def _refuse_rest(function: FuncOp, reasons: dict[Operation, str]) -> None:
-    """XpagedError for the first operation that could not be fused: a product first, since it tells most."""
+    """XpagedError for an operation that could not be fused: the last product, if there is one, since it tells most."""
     rest = [op for op in function.walk() if op.dialect_name() in ("tosa", "tensor")]
-    rest.sort(key=lambda op: op not in reasons)
     if not rest:
         return
-    op = rest[0]
-    if op in reasons:
+    products = [op for op in rest if op in reasons]
+    op = products[-1] if products else rest[0]
+    if products:
         raise XpagedError(
             "a product outside attention is not supported",
             at=op,

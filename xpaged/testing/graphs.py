@@ -22,6 +22,8 @@ class AttentionGraph:
     dim_v: int = 8
     page_size: int | None = 32
     """Elements of a page of K; a page of V holds as many tokens."""
+    page_header: int = 0
+    """Elements before the first one that counts, in each page."""
     layers: int = 2
     layer: int = 1
     element: str = "f16"
@@ -182,7 +184,8 @@ class _Writer:
             shape = (g.batch, g.pages, page)
             bases = self.broadcast(value, "ui64", shape)
             size = 4 if g.element == "f32" else 2
-            offsets = self.placed(self.literal("ui64", range(0, size * page, size)), "ui64", 2, shape)
+            first, end = g.page_header, g.page_header + page
+            offsets = self.placed(self.literal("ui64", range(size * first, size * end, size)), "ui64", 2, shape)
             addresses = self.op("add", bases, offsets, to=_type("ui64", shape))
             elements = self.op("deref", (addresses, _type("ui64", shape)), to=_type(g.element, shape))
             value = (elements, _type(g.element, shape))

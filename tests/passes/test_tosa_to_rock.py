@@ -1,0 +1,543 @@
+"""tosa-to-rock: what is fused, into what, and what stands in the way when it is not."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.resources import files
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from xpaged.dialects.rock.attention import AttentionOp
+from xpaged.dialects.rock.views import chain_of
+from xpaged.errors import XpagedError
+from xpaged.interpreter.run import run
+from xpaged.ir.levels import Level, check_level
+from xpaged.ir.locations import describe
+from xpaged.ir.parsing import parse
+from xpaged.ir.printing import print_module
+from xpaged.passes.pipelines import lower
+from xpaged.pipeline import Pipeline
+from xpaged.testing.graphs import AttentionGraph
+from xpaged.testing.respell import respell
+
+TO_ROCK = Pipeline("tosa-to-rock-deref,tosa-to-rock")
+
+
+def test_the_ir_of_the_docstring(docstring_ir: Callable[[str], tuple[ModuleOp, ModuleOp]]):
+    before, after = docstring_ir("tosa-to-rock")
+    Pipeline("tosa-to-rock").apply(before)
+    assert print_module(before) == print_module(after)
+
+
+def tosa(graph: AttentionGraph) -> ModuleOp:
+    """The graph at level tosa, parsed from text so that it has places of its own."""
+    return parse(print_module(lower(parse(graph.text), Level.TOSA)), "graph.mlir")
+
+
+def attention_in(module: ModuleOp) -> AttentionOp:
+    check_level(module, Level.ROCK)
+    text = print_module(module)
+    assert print_module(parse(text)) == text
+    (op,) = [op for op in module.walk() if isinstance(op, AttentionOp)]
+    return op
+
+
+def fused(graph: AttentionGraph) -> AttentionOp:
+    module = tosa(graph)
+    TO_ROCK.apply(module)
+    return attention_in(module)
+
+
+# What is fused
+
+
+def test_the_pages_of_keys_and_values_are_told_apart():
+    op = fused(AttentionGraph())
+    for view, pages, table in (
+        (op.keys, op.keyAddresses, "key_pages"),
+        (op.values, op.valueAddresses, "value_pages"),
+    ):
+        chain = chain_of(view)
+        assert chain.root is pages
+        assert chain.table is not None
+        assert chain.table.root.name_hint == table
+    assert describe(op).startswith("graph.mlir:")
+
+
+@pytest.mark.parametrize(
+    ("graph", "sizes", "heads"),
+    [
+        (AttentionGraph(), (2, 1, 4, 16, 8, 8, 1), (2, 1)),
+        (AttentionGraph(heads_q=6, heads_kv=2, batch=2), (12, 4, 4, 16, 8, 8, 1), (6, 2)),
+        (AttentionGraph(heads_q=3, heads_kv=3), (3, 3, 4, 16, 8, 8, 1), (3, 3)),
+        (AttentionGraph(page_size=None, batch=2, heads_q=4, heads_kv=2), (8, 4, 4, 16, 8, 8, 1), (4, 2)),
+        (AttentionGraph(dim_v=16, seq_q=1), (2, 1, 1, 16, 8, 16, 1), (2, 1)),
+    ],
+)
+def test_sizes_and_heads(graph: AttentionGraph, sizes: tuple[int, ...], heads: tuple[int, int]):
+    op = fused(graph)
+    assert op.sizes == sizes
+    assert (op.heads_q, op.heads_kv) == heads
+
+
+def test_masks_become_operands_and_attributes():
+    both = [fused(AttentionGraph(causal=True, causal_first=first)) for first in (False, True)]
+    for op in both:
+        assert op.causal is not None
+        assert op.currentSeqLen is not None
+        assert chain_of(op.currentSeqLen).root.name_hint == "kv_index"
+    plain = fused(AttentionGraph(kv_index=False))
+    assert plain.causal is None
+    assert plain.currentSeqLen is None
+
+
+def region(op: AttentionOp) -> list[str]:
+    return [o.name for o in op.preSoftmaxBody.walk()] if op.preSoftmaxBody.blocks else []
+
+
+def test_the_score_region():
+    assert region(fused(AttentionGraph(scale=None))) == []
+    assert region(fused(AttentionGraph())) == ["arith.constant", "arith.mulf", "rock.yield"]
+    biased = fused(AttentionGraph(bias=True, scale=None))
+    assert region(biased) == ["arith.extf", "arith.addf", "rock.yield"]
+    assert [str(v.type) for v in biased.preSoftmaxElemWiseInputs] == ["tensor<2x4x16xf16>"]
+    wide = fused(AttentionGraph(bias=True, scale=None, element="f32", page_size=32))
+    assert region(wide) == ["arith.addf", "rock.yield"]
+
+
+def test_explicit_narrowing_of_the_scores_is_kept():
+    module = tosa(AttentionGraph(softmax_type="f32", scale=None, kv_index=False))
+    text = print_module(module)
+    cast = re.search(r"( *)(%\w+) = tosa.cast (%\w+) : \((tensor<1x2x4x16xf16>)\) -> (tensor<1x2x4x16xf32>)\n", text)
+    assert cast is not None
+    narrow = cast[0] + f"{cast[1]}%n = tosa.cast {cast[2]} : ({cast[5]}) -> {cast[4]}\n"
+    narrow += f"{cast[1]}%w = tosa.cast %n : ({cast[4]}) -> {cast[5]}\n"
+    before, after = text.split(cast[0])
+    module = parse(before + narrow + re.sub(rf"{cast[2]}\b", "%w", after))
+    TO_ROCK.apply(module)
+    assert region(attention_in(module)) == ["arith.truncf", "arith.extf", "rock.yield"]
+
+
+ARITHMETIC = {
+    "tosa.abs": ["math.absf"],
+    "tosa.ceil": ["math.ceil"],
+    "tosa.floor": ["math.floor"],
+    "tosa.erf": ["math.erf"],
+    "tosa.exp": ["math.exp"],
+    "tosa.log": ["math.log"],
+    "tosa.negate": ["arith.negf"],
+    "tosa.rsqrt": ["math.rsqrt"],
+    "tosa.tanh": ["math.tanh"],
+    "tosa.reciprocal": ["arith.constant", "arith.divf"],
+    "tosa.sigmoid": ["arith.negf", "arith.constant", "math.exp", "arith.addf", "arith.constant", "arith.divf"],
+    "tosa.identity": [],
+    "tosa.sub": ["arith.subf"],
+    "tosa.pow": ["math.powf"],
+    "tosa.maximum": ["arith.maximumf"],
+    "tosa.minimum": ["arith.minimumf"],
+}
+SMALL = """
+func.func @f(%q: tensor<1x2x4xf16>, %k: tensor<1x4x3xf16>, %v: tensor<1x3x4xf16>, %e: tensor<6xf16>, %n: tensor<1xi32>,
+             %m: tensor<1xi32>, %l: tensor<1xi64>, %w: tensor<3xi32>) -> {result} {{
+  %ninf = "tosa.const"() <{{values = dense<0xFC00> : tensor<1x2x3xf16>}}> : () -> tensor<1x2x3xf16>
+  %cols = "tosa.const"() <{{values = dense<[[[0, 1, 2]]]> : tensor<1x1x3xi32>}}> : () -> tensor<1x1x3xi32>
+  %rows = "tosa.const"() <{{values = dense<[[[0], [1]]]> : tensor<1x2x1xi32>}}> : () -> tensor<1x2x1xi32>
+  %n3 = tosa.reshape %n {{new_shape = array<i64: 1, 1, 1>}} : (tensor<1xi32>) -> tensor<1x1x1xi32>
+  %m3 = tosa.reshape %m {{new_shape = array<i64: 1, 1, 1>}} : (tensor<1xi32>) -> tensor<1x1x1xi32>
+  {before}
+  %s = tosa.matmul {q}, %k : (tensor<1x2x4xf16>, tensor<1x4x3xf16>) -> tensor<1x2x3xf16>
+  {scores}
+  %top = tosa.reduce_max {maximum} {{axis = 2 : i32}} : (tensor<1x2x3xf16>) -> tensor<1x2x1xf16>
+  %d = tosa.sub %x, %top : (tensor<1x2x3xf16>, tensor<1x2x1xf16>) -> tensor<1x2x3xf16>
+  %p = tosa.exp {exponent} : (tensor<1x2x3xf16>) -> tensor<1x2x3xf16>
+  %t = tosa.reduce_sum {total} {{axis = 2 : i32}} : (tensor<1x2x3xf16>) -> tensor<1x2x1xf16>
+  %r = tosa.reciprocal %t : (tensor<1x2x1xf16>) -> tensor<1x2x1xf16>
+  %a = tosa.mul %p, %r : (tensor<1x2x3xf16>, tensor<1x2x1xf16>) -> tensor<1x2x3xf16>
+  {weights}
+  %o = tosa.matmul {p}, %v : (tensor<1x2x3xf16>, tensor<1x3x4xf16>) -> tensor<1x2x4xf16>
+  {after}
+  return {returned} : {result}
+}}"""
+SCORES = "(tensor<1x2x3xf16>, tensor<1x2x3xf16>) -> tensor<1x2x3xf16>"
+SAME = "%x = tosa.identity %s : (tensor<1x2x3xf16>) -> tensor<1x2x3xf16>"
+
+
+def small(scores: str = SAME, **parts: str) -> ModuleOp:
+    """A small graph in TOSA, with some of its parts replaced; `scores` makes `%x` of the product `%s`."""
+    defaults = {
+        "before": "", "q": "%q", "maximum": "%x", "exponent": "%d", "total": "%p", "weights": "", "p": "%a",
+        "after": "", "returned": "%o", "result": "tensor<1x2x4xf16>",
+    }  # fmt: skip
+    return parse(SMALL.format(scores=scores, **{**defaults, **parts}), "small.mlir")
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_arithmetic_on_the_scores(name: str):
+    unary = f"%x = {name} %s : (tensor<1x2x3xf16>) -> tensor<1x2x3xf16>"
+    binary = f"%x = {name} %s, %s : {SCORES}"
+    module = small(binary if name in ("tosa.sub", "tosa.pow", "tosa.maximum", "tosa.minimum") else unary)
+    TO_ROCK.apply(module)
+    names = region(attention_in(module))
+    assert names[:-1] == ARITHMETIC[name]
+
+
+def test_maximum_that_ignores_nan_and_selection_by_scores():
+    module = small(
+        f"""%b = tosa.maximum %s, %s {{nan_mode = #tosa.nan_mode<IGNORE>}} : {SCORES}
+        %g = tosa.greater %s, %b : (tensor<1x2x3xf16>, tensor<1x2x3xf16>) -> tensor<1x2x3xi1>
+        %x = tosa.select %g, %s, %b : (tensor<1x2x3xi1>, tensor<1x2x3xf16>, tensor<1x2x3xf16>) -> tensor<1x2x3xf16>"""
+    )
+    TO_ROCK.apply(module)
+    assert region(attention_in(module)) == ["arith.maxnumf", "arith.cmpf", "arith.select", "rock.yield"]
+
+
+@pytest.mark.parametrize("name", ["decode", "prefill"])
+def test_the_shipped_twins_mean_the_same(name: str):
+    """The graph at level migraphx, its twin at level tosa, and the twin in other words."""
+    texts: list[str] = []
+    for file in (f"{name}.mlir", f"{name}_tosa.mlir"):
+        module = parse((files("xpaged.examples") / file).read_text(), file)
+        texts.append(print_module(lower(module, Level.ROCK)))
+    module = parse((files("xpaged.examples") / f"{name}_tosa.mlir").read_text())
+    respell(module)
+    assert any(op.name == "tensor.extract_slice" for op in module.walk())
+    texts.append(print_module(lower(module, Level.ROCK)))
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_older_spellings():
+    """Products without zero points, permutations as constants, sums with zeros as broadcasts."""
+    text = print_module(tosa(AttentionGraph()))
+    wanted = print_module(lower(parse(text), Level.ROCK))
+    old = re.sub(r"(tosa.matmul %\w+, %\w+), %\w+, %\w+ (.*), tensor<1xf16>, tensor<1xf16>\)", r"\1 \2)", text)
+    old = re.sub(r"<\{values = ", "<{value = ", old)
+
+    def permutation_as_operand(m: re.Match[str]) -> str:
+        type = f"tensor<{m[3].count(',') + 1}xi32>"
+        const = f'{m[1]}%perm{m.start()} = "tosa.const"() <{{value = dense<[{m[3]}]> : {type}}}> : () -> {type}\n'
+        return f"{const}{m[1]}{m[2]}, %perm{m.start()} : ({m[4]}, {type})"
+
+    old = re.sub(
+        r"( *)(%\w+ = tosa.transpose %\w+) \{perms = array<i32: ([\d, ]+)>\} : \((tensor<[\dx]+f16>)\)",
+        permutation_as_operand,
+        old,
+    )
+    assert "%perm" in old
+    assert "acc_type = f32} : (tensor<2x4x8xf16>, tensor<2x8x16xf16>) ->" in old
+    assert print_module(lower(parse(old), Level.ROCK)) == wanted
+
+
+# By numbers
+
+GRAPHS = st.builds(
+    AttentionGraph,
+    batch=st.integers(1, 2),
+    heads_kv=st.integers(1, 2),
+    heads_q=st.just(2),
+    seq_q=st.sampled_from([1, 3, 5]),
+    seq_k=st.sampled_from([1, 4, 9, 16]),
+    dim_qk=st.sampled_from([4, 8]),
+    dim_v=st.sampled_from([4, 8]),
+    scale=st.sampled_from([None, 0.25]),
+    layers=st.just(2),
+    layer=st.integers(0, 1),
+    element=st.sampled_from(["f16", "f32"]),
+    kv_index=st.booleans(),
+    causal=st.booleans(),
+    causal_first=st.booleans(),
+    bias=st.booleans(),
+    softmax_type=st.sampled_from([None, "f32"]),
+    q_first=st.booleans(),
+)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> AttentionGraph:
+    """Small graphs with any whole number of query heads a KV head, paged or not."""
+    graph = draw(GRAPHS)
+    tokens = graph.heads_kv * graph.seq_k
+    per_page = draw(st.sampled_from([n for n in range(1, tokens + 1) if tokens % n == 0]))
+    return replace(
+        graph,
+        heads_q=graph.heads_kv * draw(st.integers(1, 3)),
+        page_size=draw(st.sampled_from([None, per_page * graph.dim_qk, per_page * graph.dim_qk])),
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(graphs(), st.integers(0, 1000))
+def test_every_level_computes_what_the_graph_says(graph: AttentionGraph, seed: int):
+    report = run(parse(graph.text), level="all", seed=seed, check=True)
+    assert report.ok, report.as_json()
+    assert list(report.levels) == [level.value for level in Level if level is not Level.HOST]
+
+
+@settings(max_examples=10, deadline=None)
+@given(graphs())
+def test_any_graph_is_fused_in_any_spelling(graph: AttentionGraph):
+    one = lower(parse(graph.text), Level.TOSA)
+    other = one.clone()
+    respell(other)
+    for module in (one, other):
+        TO_ROCK.apply(module)
+        check_level(module, Level.ROCK)
+    (op,) = [op for op in one.walk() if isinstance(op, AttentionOp)]
+    assert op.sizes.repeats >= graph.heads_q // graph.heads_kv
+    assert print_module(one) == print_module(other)
+
+
+# What is refused
+
+
+def refused(module: ModuleOp, message: str) -> str:
+    with pytest.raises(XpagedError) as caught:
+        TO_ROCK.apply(module)
+    rendered = caught.value.render()
+    assert rendered.startswith(("small.mlir:", "graph.mlir:"))
+    assert re.search(message, rendered), rendered
+    return rendered
+
+
+MASK = """%c = {condition}
+  %x = tosa.select %c, {value}, %s : (tensor<1x2x3xi1>, tensor<1x2x3xf16>, tensor<1x2x3xf16>) -> tensor<1x2x3xf16>"""
+
+
+def greater(a: str, b: str, op: str = "greater") -> str:
+    types = {"%cols": "1x1x3", "%rows": "1x2x1", "%n3": "1x1x1", "%m3": "1x1x1"}
+    return f"tosa.{op} {a}, {b} : (tensor<{types.get(a, '1x2x3')}xi32>, tensor<{types.get(b, '1x2x3')}xi32>) -> tensor<1x2x3xi1>"  # noqa: E501
+
+
+def mask(condition: str, value: str = "%ninf", before: str = "") -> ModuleOp:
+    return small(f"{before}\n  " + MASK.format(condition=condition, value=value))
+
+
+ROWS_PLUS = (
+    "%y = tosa.add %rows, %n3 : (tensor<1x2x1xi32>, tensor<1x1x1xi32>) -> tensor<1x2x1xi32>\n"
+    "  %z = tosa.add %y, %zero : (tensor<1x2x1xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"
+)
+ZERO = '%zero = "tosa.const"() <{values = dense<0> : tensor<1x2x3xi32>}> : () -> tensor<1x2x3xi32>\n  '
+COLS = "%cols3 = tosa.add %cols, %zero : (tensor<1x1x3xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>\n  "
+N3 = "%n33 = tosa.add %n3, %zero : (tensor<1x1x1xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"
+
+
+def test_small_masks_that_are_fused():
+    module = mask(greater("%cols3", "%n33"), before=ZERO + COLS + N3)
+    TO_ROCK.apply(module)
+    assert attention_in(module).currentSeqLen is not None
+    module = mask(greater("%cols3", "%z"), before=ZERO + COLS + ROWS_PLUS)
+    TO_ROCK.apply(module)
+    op = attention_in(module)
+    assert op.causal is not None
+    assert op.prefixOffset is not None
+    assert op.currentSeqLen is None
+    one = '%one = "tosa.const"() <{values = dense<1> : tensor<1x1x1xi32>}> : () -> tensor<1x1x1xi32>\n  '
+    next_row = "%y = tosa.add %rows, %one : (tensor<1x2x1xi32>, tensor<1x1x1xi32>) -> tensor<1x2x1xi32>\n"
+    next_row += "  %z = tosa.add %y, %zero : (tensor<1x2x1xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"
+    module = mask(greater("%cols3", "%z", "greater_equal"), before=ZERO + COLS + one + next_row)
+    TO_ROCK.apply(module)
+    assert attention_in(module).causal is not None
+
+
+def test_one_condition_for_two_masks():
+    before = (
+        ZERO
+        + COLS
+        + N3
+        + "\n  %r3 = tosa.add %rows, %zero : (tensor<1x2x1xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"
+    )
+    before += f"\n  %c1 = {greater('%cols3', '%n33')}\n  %c2 = {greater('%cols3', '%r3')}"
+    module = mask("tosa.logical_or %c1, %c2 : (tensor<1x2x3xi1>, tensor<1x2x3xi1>) -> tensor<1x2x3xi1>", before=before)
+    TO_ROCK.apply(module)
+    op = attention_in(module)
+    assert op.causal is not None
+    assert op.currentSeqLen is not None
+
+
+UNKNOWN_MASKS = {
+    "not minus infinity": (
+        mask,
+        {"condition": greater("%cols3", "%n33"), "value": "%low", "before": ZERO + COLS + N3
+         + '\n  %low = "tosa.const"() <{values = dense<-60000.0> : tensor<1x2x3xf16>}> : () -> tensor<1x2x3xf16>'},
+        "cannot be part of the scores",
+    ),
+    "other side": (mask, {"condition": greater("%n33", "%cols3"), "before": ZERO + COLS + N3}, "mask of the scores"),
+    "count": (
+        mask,
+        {"condition": greater("%cols3", "%n33", "greater_equal"), "before": ZERO + COLS + N3},
+        "mask of the scores is not",
+    ),
+    "equal": (mask, {"condition": greater("%cols3", "%n33", "equal"), "before": ZERO + COLS + N3}, "a > b or a >= b"),
+    "upper left": (
+        mask,
+        {"condition": greater("%r3", "%cols3"), "before": ZERO + COLS
+         + "%r3 = tosa.add %rows, %zero : (tensor<1x2x1xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"},
+        "expected: key > query",
+    ),
+    "one length a key": (
+        mask,
+        {"condition": greater("%cols3", "%w3"), "before": ZERO + COLS
+         + "%w1 = tosa.reshape %w {new_shape = array<i64: 1, 1, 3>} : (tensor<3xi32>) -> tensor<1x1x3xi32>\n"
+         + "  %w3 = tosa.add %w1, %zero : (tensor<1x1x3xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"},
+        "one value for each head",
+    ),
+    "computed length": (
+        mask,
+        {"condition": greater("%cols3", "%z"), "before": ZERO + COLS
+         + "%y = tosa.abs %n3 : (tensor<1x1x1xi32>) -> tensor<1x1x1xi32>\n"
+         + "  %z = tosa.add %y, %zero : (tensor<1x1x1xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"},
+        "with the result of 'tosa.abs'",
+    ),
+    "two lengths": (
+        mask,
+        {"condition": greater("%cols3", "%z"), "before": ZERO + COLS
+         + "%y = tosa.add %n3, %m3 : (tensor<1x1x1xi32>, tensor<1x1x1xi32>) -> tensor<1x1x1xi32>\n"
+         + "  %z = tosa.add %y, %zero : (tensor<1x1x1xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"},
+        "adds two values that are not constant",
+    ),
+    "random columns": (
+        mask,
+        {"condition": greater("%c3", "%n33"), "before": ZERO + COLS + N3
+         + '\n  %c1 = "tosa.const"() <{values = dense<[[[0, 2, 1]]]> : tensor<1x1x3xi32>}> : () -> tensor<1x1x3xi32>'
+         + "\n  %c3 = tosa.add %c1, %zero : (tensor<1x1x3xi32>, tensor<1x2x3xi32>) -> tensor<1x2x3xi32>"},
+        "not an affine function",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "parts", "message"), UNKNOWN_MASKS.values(), ids=UNKNOWN_MASKS)
+def test_unknown_masks(make: Callable[..., ModuleOp], parts: dict[str, str], message: str):
+    refused(make(**parts), message)
+
+
+def test_a_length_of_64_bits():
+    before = (
+        "%l3 = tosa.reshape %l {new_shape = array<i64: 1, 1, 1>} : (tensor<1xi64>) -> tensor<1x1x1xi64>\n"
+        '  %c64 = "tosa.const"() <{values = dense<[[[0, 1, 2]]]> : tensor<1x1x3xi64>}> : () -> tensor<1x1x3xi64>\n'
+        '  %z64 = "tosa.const"() <{values = dense<0> : tensor<1x2x3xi64>}> : () -> tensor<1x2x3xi64>\n'
+        "  %lb = tosa.add %l3, %z64 : (tensor<1x1x1xi64>, tensor<1x2x3xi64>) -> tensor<1x2x3xi64>"
+    )
+    condition = "tosa.greater %c64, %lb : (tensor<1x1x3xi64>, tensor<1x2x3xi64>) -> tensor<1x2x3xi1>"
+    assert "elements of i64" in refused(mask(condition, before=before), "mask of the scores is not understood")
+
+
+OTHER = "tosa.abs %{0} : (tensor<1x2x{1}xf16>) -> tensor<1x2x{1}xf16>"
+NOT_FUSED = {
+    "q computed": ({"before": "%q2 = " + OTHER.format("q", 4), "q": "%q2"}, "Q of an attention must be", "tosa.abs"),
+    "no softmax": ({"weights": "%b = " + OTHER.format("a", 3), "p": "%b"}, "a product outside attention", "'tosa.abs'"),
+    "squares": (
+        {"weights": f"%b = tosa.mul %a, %a : {SCORES}", "p": "%b"},
+        "a product outside attention",
+        r"not exp\(..\) \* reciprocal",
+    ),
+    "no maximum": ({"exponent": "%x"}, "must subtract the largest score", "tosa.matmul"),
+    "other maximum": ({"maximum": "%ninf"}, "maximum of a softmax is not that of the same", ""),
+    "other sum": ({"total": "%x"}, "sum of a softmax is not that of the same", ""),
+    "after": (
+        {"after": "%y = tosa.abs %o : (tensor<1x2x4xf16>) -> tensor<1x2x4xf16>", "returned": "%y"},
+        "'tosa.abs' outside the attention at small.mlir",
+        "used by 'func.return'",
+    ),
+    "weights returned": ({"returned": "%a", "result": "tensor<1x2x3xf16>"}, "a product outside", "not a softmax"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "message", "found"), NOT_FUSED.values(), ids=NOT_FUSED)
+def test_what_stands_in_the_way(parts: dict[str, str], message: str, found: str):
+    assert re.search(found, refused(small(**parts), message))
+
+
+SCORE_PARTS = {
+    "integers": (
+        "%i = tosa.cast %s : (tensor<1x2x3xf16>) -> tensor<1x2x3xi32>\n"
+        "  %x = tosa.cast %i : (tensor<1x2x3xi32>) -> tensor<1x2x3xf16>",
+        "a conversion from i32",
+    ),
+    "different constants": (
+        '%y = "tosa.const"() <{values = dense<[[[1.0, 2.0, 3.0]]]> : tensor<1x1x3xf16>}> : () -> tensor<1x1x3xf16>\n'
+        "  %x = tosa.mul %s, %y : (tensor<1x2x3xf16>, tensor<1x1x3xf16>) -> tensor<1x2x3xf16>",
+        "a constant tensor with different elements",
+    ),
+    "two products": (
+        "%y = tosa.matmul %q, %k : (tensor<1x2x4xf16>, tensor<1x4x3xf16>) -> tensor<1x2x3xf16>\n"
+        f"  %x = tosa.add %s, %y : {SCORES}",
+        "made of two products",
+    ),
+    "a reduction": (
+        "%y = tosa.reduce_sum %s {axis = 1 : i32} : (tensor<1x2x3xf16>) -> tensor<1x1x3xf16>\n"
+        "  %x = tosa.add %s, %y : (tensor<1x2x3xf16>, tensor<1x1x3xf16>) -> tensor<1x2x3xf16>",
+        "found: 'tosa.reduce_sum'",
+    ),
+    "turned round": (
+        "%y = tosa.reshape %s {new_shape = array<i64: 1, 3, 2>} : (tensor<1x2x3xf16>) -> tensor<1x3x2xf16>\n"
+        "  %x = tosa.transpose %y {perms = array<i32: 0, 2, 1>} : (tensor<1x3x2xf16>) -> tensor<1x2x3xf16>",
+        "in the order in which the product makes them",
+    ),
+    "no product": (
+        "%x = tosa.reshape %e {new_shape = array<i64: 1, 2, 3>} : (tensor<6xf16>) -> tensor<1x2x3xf16>",
+        "not that of the scores of a product",
+    ),
+}
+
+
+@pytest.mark.parametrize(("scores", "message"), SCORE_PARTS.values(), ids=SCORE_PARTS)
+def test_what_cannot_be_part_of_the_scores(scores: str, message: str):
+    refused(small(scores), message)
+
+
+def test_k_and_v_are_paged_both_or_neither():
+    paged, plain = (print_module(tosa(AttentionGraph(page_size=p))) for p in (32, None))
+    values = re.search(r"%values: tensor<\w+>", plain)
+    assert values is not None
+    text = paged.replace("%value_pages", f"{values[0]}, %value_pages", 1)
+    cache = re.search(r"(%\w+) = tosa.custom .*\n", text)
+    assert cache is not None
+    given = f"""{cache[1]}s = tosa.slice %values {{start = array<i64: 0>, size = array<i64: 128>}} : (tensor<256xf16>) -> tensor<128xf16>
+    {cache[1]} = tosa.reshape {cache[1]}s {{new_shape = array<i64: 1, 4, 32>}} : (tensor<128xf16>) -> tensor<1x4x32xf16>
+    """  # noqa: E501
+    rendered = refused(
+        parse(text.replace(cache[0], given), "graph.mlir"), "K of an attention is read from pages, but V"
+    )
+    assert "V is a view of the function argument %values" in rendered
+
+
+def test_derefs_come_first():
+    with pytest.raises(XpagedError, match="a read through addresses is left") as caught:
+        Pipeline("tosa-to-rock").apply(tosa(AttentionGraph()))
+    assert "run tosa-to-rock-deref before" in caught.value.render()
+
+
+def test_a_function_without_attention():
+    text = """func.func @f(%x: tensor<2xf16>) -> tensor<2xf16> {
+      %0 = tosa.exp %x : (tensor<2xf16>) -> tensor<2xf16>
+      return %0 : tensor<2xf16>
+    }"""
+    with pytest.raises(XpagedError, match=r"'tosa.exp' in a function without attention"):
+        TO_ROCK.apply(parse(text))
+
+
+def test_dynamic_shapes():
+    text = """func.func @f(%x: tensor<?xf16>) -> tensor<1x?xf16> {
+      %0 = tensor.expand_shape %x [[0, 1]] output_shape [1, 4] : tensor<?xf16> into tensor<1x4xf16>
+      return %0 : tensor<1x4xf16>
+    }"""
+    with pytest.raises(XpagedError):
+        TO_ROCK.apply(parse(text))
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("tensor.collapse_shape %x [[0, 1]] : tensor<2x3xf16> into tensor<5xf16>", "changes the number of elements"),
+        ("tensor.extract_slice %x[0, 0] [1, 2] [1, 2] : tensor<2x3xf16> to tensor<1x2xf16>", "strides of 1"),
+        ("tensor.extract_slice %x[1, 0] [2, 3] [1, 1] : tensor<2x3xf16> to tensor<2x3xf16>", "reaches outside"),
+        ("tensor.extract_slice %x[0, 0] [1, 3] [1, 1] : tensor<2x3xf16> to tensor<2xf16>", "result of other lengths"),
+    ],
+)
+def test_malformed_views(op: str, message: str):
+    result = op.split(" ")[-1]
+    text = f"func.func @f(%x: tensor<2x3xf16>) -> {result} {{\n  %0 = {op}\n  return %0 : {result}\n}}"
+    with pytest.raises(XpagedError, match=message):
+        TO_ROCK.apply(parse(text))
