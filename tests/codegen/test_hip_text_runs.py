@@ -278,7 +278,8 @@ class Writer:
                     f"hip.store {value}, %out_{type_}[{place}]{mask} : {type_}, memref<{64 * SLOTS}x{type_}>, i32"
                 )
         body = "\n  ".join(self.lines)
-        return f"""func.func @{name}({", ".join(arguments)}) attributes {{rock.kernel, rock.grid_size = 4 : i64, rock.block_size = 64 : i64}} {{
+        return f"""func.func @{name}({", ".join(arguments)}) attributes {{
+    rock.kernel, rock.grid_size = 4 : i64, rock.block_size = 64 : i64}} {{
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %three = arith.constant 3 : i32

@@ -31,7 +31,7 @@ class Expr:
     `reads` names what it reads and somebody may change (register arrays, variables, memory); `collective` says that
     all lanes have to evaluate it together, so that it may not move into a branch. `scalar` is the one element of a
     vector whose elements are all the same; `literal` the value of an integer constant; `sum` says that it is a sum of
-    non-negative terms.
+    non-negative terms, `split` how such a sum falls into a name and what is known once loops are unrolled.
     """
 
     text: str
@@ -42,6 +42,7 @@ class Expr:
     scalar: "Expr | None" = None
     literal: int | None = None
     sum: bool = False
+    split: "tuple[Expr, Expr] | None" = None
 
     @property
     def is_name(self) -> bool:

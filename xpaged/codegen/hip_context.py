@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xpaged.arch.table import Arch
 from xpaged.codegen import c_expr as c
 from xpaged.codegen.c_expr import Expr
+from xpaged.codegen.hip_offsets import Offsets
 from xpaged.codegen.hip_prelude import Prelude, vector_type
 from xpaged.codegen.ranges import Ranges
 from xpaged.dialects.hip import element_of, lanes_of
@@ -61,11 +62,12 @@ def size_of(type_: Attribute, at: Operation | SSAValue) -> int:
 
 
 class Context:
-    """One kernel: its architecture and launch, the ranges of its integers, and the prelude of its text."""
+    """One kernel: its architecture and launch, what is known of its integers, and the prelude of its text."""
 
-    def __init__(self, prelude: Prelude, ranges: Ranges, arch: Arch, block: int) -> None:
+    def __init__(self, prelude: Prelude, ranges: Ranges, offsets: Offsets, arch: Arch, block: int) -> None:
         self.prelude = prelude
         self.ranges = ranges
+        self.offsets = offsets
         self.arch = arch
         self.block = block
         self.read_only: frozenset[SSAValue] = frozenset()  # integer buffers that nobody writes

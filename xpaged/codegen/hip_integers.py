@@ -53,9 +53,20 @@ def _wrapping(operator: str) -> Builder:
         positive = operator == "+" and not wraps and e.nonnegative(*op.operands)
         if a.literal is not None and b.literal is not None:  # C would compute it in the types of the literals
             a = c.cast(a.type, a)
-        return replace(c.binary(operator, a, b, mixed, reassociate=positive and b.sum), sum=positive)
+        found = replace(c.binary(operator, a, b, mixed, reassociate=positive and b.sum), sum=positive)
+        parts = e.offsets.parts(op.results[0])
+        return found if parts is None else replace(found, split=_split(a, b, parts[0] is op.operands[0]))
 
     return build
+
+
+def _split(a: Expr, b: Expr, first: bool) -> tuple[Expr, Expr]:
+    """The parts of a sum of which `a` (`first`) or `b` is not static."""
+    rest, static = (a, b) if first else (b, a)
+    if rest.split is None:
+        return rest, static
+    rest, before = rest.split
+    return rest, c.binary("+", before, static, before.type, reassociate=static.sum)
 
 
 def _unsigned(operator: str) -> Builder:

@@ -57,7 +57,8 @@ def _load(e: Context, op: hip.LoadOp, operands: Sequence[Expr]) -> Expr:
         found = c.call(e.prelude.use("lookup"), type_, base, offset)
     else:
         function = e.prelude.use("load_far" if far else "load")
-        found = c.call(f"{function}<{e.prelude.type(type_)}>", type_, base, offset)
+        offsets = (offset,) if far or offset.split is None else offset.split
+        found = c.call(f"{function}<{e.prelude.type(type_)}>", type_, base, *offsets)
     return _masked(e, op, replace(found, reads=found.reads | {GLOBAL_MEMORY}), mask)
 
 
@@ -135,7 +136,8 @@ def is_joined(op: hip.VectorOp) -> bool:
 
 def _splat(e: Context, op: hip.SplatOp, operands: Sequence[Expr]) -> Expr:
     type_, scalar = e.type(op.result), c.signed(operands[0])
-    return replace(c.compose(f"{type_}({scalar.text})", c.POSTFIX, type_, scalar), scalar=scalar)
+    shown = "0" if scalar.text in ("0.0f", "(f16)0.0f") else scalar.text
+    return replace(c.compose(f"{type_}({shown})", c.POSTFIX, type_, scalar), scalar=scalar)
 
 
 def _slice(e: Context, op: hip.SliceOp, operands: Sequence[Expr]) -> Expr:

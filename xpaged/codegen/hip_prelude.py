@@ -91,11 +91,21 @@ template <class E, int N> struct Element<E __attribute__((ext_vector_type(N)))> 
         ("DEV",),
     ),
     # Memory
+    "HOLD": _Item(
+        """\
+// Holds an offset in a 32-bit register of its own for a turn of a loop: loads add it to a scalar base for nothing.
+#ifdef __AMDGCN__
+#define HOLD(offset) asm("" : "+v"(offset))
+#else
+#define HOLD(offset)
+#endif"""
+    ),
     "load": _Item(
         """\
-// The element at `offset` of a buffer or page, or the vector that begins there.
-template <class T, class Base> DEV T load(Base base, u32 offset) {
-  return *(const GLOBAL T*)((const GLOBAL char*)base + offset * (u32)sizeof(typename Element<T>::type));
+// The element at `offset + more` of a buffer or page, or the vector that begins there.
+template <class T, class Base> DEV T load(Base base, u32 offset, u32 more = 0) {
+  constexpr u32 size = sizeof(typename Element<T>::type);
+  return *(const GLOBAL T*)((const GLOBAL char*)base + offset * size + more * size);
 }""",
         ("DEV", "GLOBAL", "Element", "u32"),
     ),

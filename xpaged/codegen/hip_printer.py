@@ -5,6 +5,7 @@ header and no library: it says all that it needs at its head (`hip_prelude`).
 """
 
 import re
+import textwrap
 from math import prod
 
 from xdsl.dialects import func
@@ -13,8 +14,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from xpaged.arch.table import Arch
 from xpaged.codegen.c_expr import name
-from xpaged.codegen.c_text import KEYWORDS, Names, comment, wrap
+from xpaged.codegen.c_text import KEYWORDS, WIDTH, Names, comment, wrap
 from xpaged.codegen.hip_context import Context, c_type, size_of
+from xpaged.codegen.hip_offsets import Offsets
 from xpaged.codegen.hip_prelude import RESERVED, Prelude
 from xpaged.codegen.hip_statements import Statements
 from xpaged.codegen.ranges import Ranges
@@ -70,7 +72,8 @@ class _Kernel:
         self.written = _bases(function, hip.StoreOp)
         self.read = _bases(function, hip.LoadOp)
         self.lds_bytes = self._lds()
-        context = Context(prelude, Ranges(function.body, arch, self.grid, self.block), arch, self.block)
+        ranges = Ranges(function.body, arch, self.grid, self.block)
+        context = Context(prelude, ranges, Offsets(function.body, ranges), arch, self.block)
         context.read_only = frozenset(a for a in self.arguments if self._is_table(a) and a not in self.written)
         context.page_bytes = self._page_bytes()
         statements = Statements(context, names)
@@ -172,8 +175,8 @@ class _Kernel:
         lines = [self.function.sym_name.data]
         description = self.function.attributes.get("rock.description")
         if isinstance(description, StringAttr):
-            first, *more = description.data.splitlines() or [""]
-            lines = [f"{lines[0]}: {first}", *more]
+            text = f"{lines[0]}: {description.data}"
+            lines = [part for line in text.splitlines() for part in textwrap.wrap(line, WIDTH - 3) or [""]]
         waves = self.block // self.arch.wave_size
         rows = [self._row(index, text) for index, (_, text) in enumerate(self.named)]
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]

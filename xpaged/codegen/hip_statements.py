@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
@@ -20,6 +20,7 @@ from xpaged.codegen.c_text import WIDTH, Block, Names, Node, banner, comment, la
 from xpaged.codegen.hip_context import Context, c_type, unknown
 from xpaged.codegen.hip_floats import FLOATS
 from xpaged.codegen.hip_integers import INTEGERS
+from xpaged.codegen.hip_offsets import trips
 from xpaged.codegen.hip_operations import (
     GLOBAL_MEMORY,
     LDS_MEMORY,
@@ -38,6 +39,10 @@ _BUILDERS = {**INTEGERS, **FLOATS, **OPERATIONS}
 _MEMORIES = frozenset((GLOBAL_MEMORY, LDS_MEMORY))
 _LONGEST = 90
 """Columns of an expression that still stands inside another one."""
+_LONGEST_REPEATED = 40
+"""Columns of an expression of known numbers that is written wherever it is used."""
+_SHORT = 14
+"""Columns of any other integer expression that is."""
 
 _DEFAULT_NAMES = {"bool": "ok", "int": "n", "i64": "n", "u64": "page", "float": "x"}
 
@@ -52,6 +57,8 @@ class Statements:
         self.depth = 1
         self._values: dict[SSAValue, Expr] = {}
         self._waiting: dict[SSAValue, Expr] = {}
+        self._left: dict[SSAValue, int] = {}  # uses of a waiting expression that are not written yet
+        self._arrays: dict[SSAValue, str] = {}  # register arrays that are not declared yet, and their declarations
         self._dead: set[Operation] = set()
         self._statements: dict[type[Operation], Callable[..., None]] = {
             hip.RegsOp: self._regs,
@@ -80,8 +87,13 @@ class Statements:
 
     def operand(self, value: SSAValue) -> Expr:
         """The expression of an operand."""
-        expr = self._waiting.pop(value, None)
-        return self._values[value] if expr is None else expr
+        expr = self._waiting.get(value)
+        if expr is None:
+            return self._values[value]
+        self._left[value] -= 1
+        if not self._left[value]:
+            del self._waiting[value]
+        return expr
 
     def atom(self, value: SSAValue) -> Expr:
         """An operand that may be repeated: a name or a literal."""
@@ -94,7 +106,8 @@ class Statements:
         expr = self._waiting.pop(value)
         type_ = self._declared(value, expr)
         text = self.names.new(value.name_hint or _default_name(value, type_))
-        self.nodes.append(f"const {type_} {text} = {expr.text};")
+        const = "" if self.context.offsets.is_held(value) else "const "
+        self.nodes.append(f"{const}{type_} {text} = {expr.text};")
         self._values[value] = c.name(text, type_)
 
     def _declared(self, value: SSAValue, expr: Expr) -> str:
@@ -105,7 +118,7 @@ class Statements:
     def _settle(self, changed: frozenset[str] = frozenset(), *, collective: bool = False) -> None:
         """Name waiting expressions that read what is about to change (or that all lanes evaluate together)."""
         for value, expr in list(self._waiting.items()):
-            if expr.reads & changed or (collective and (expr.collective or expr.reads)):
+            if expr.reads & changed or (collective and (expr.collective or expr.reads_memory)):
                 self._name(value)
 
     def _expression(self, op: Operation) -> None:
@@ -114,14 +127,28 @@ class Statements:
         if not uses:
             return
         expr = _BUILDERS[type(op)](self.context, op, self._operands(op))
-        if isinstance(op, arith.ConstantOp):
+        if isinstance(op, arith.ConstantOp) or self._is_repeated(op, expr):
             self._values[result] = expr
         elif _is_transparent(op) and self._of_a_name(op):
             self._values[result] = expr
         else:
             self._waiting[result] = expr
+            self._left[result] = len(uses)
             if self._deserves_name(op, expr, uses):
                 self._name(result)
+
+    def _is_repeated(self, op: Operation, expr: Expr) -> bool:
+        """Whether an integer needs no name however often it is used: what is known once loops are unrolled, alone or
+        added to a name, and short expressions that nobody gave a name."""
+        (result,) = op.results
+        offsets = self.context.offsets
+        if expr.reads or expr.collective or offsets.is_held(result) or expr.type not in (*c.SIGNED, *c.UNSIGNED):
+            return False
+        if isinstance(op, hip.WorkgroupIdOp | hip.LaneIdOp | hip.WaveIdOp):
+            return False
+        if offsets.is_static(result) or (expr.split is not None and expr.split[0].is_name):
+            return len(expr.text) <= _LONGEST_REPEATED
+        return result.name_hint is None and len(expr.text) <= _SHORT
 
     def _of_a_name(self, op: Operation) -> bool:
         """Whether the operand of an operation is a name, however often it is written."""
@@ -150,7 +177,9 @@ class Statements:
     def _deserves_name(self, op: Operation, expr: Expr, uses: Sequence[Operation]) -> bool:
         """Whether a value gets a name at once: it is used several times or elsewhere, or its text is long."""
         user = uses[0]
-        if len(uses) > 1 or user.parent is not op.parent:
+        if any(use.parent is not op.parent for use in uses) or self.context.offsets.is_held(op.results[0]):
+            return True
+        if len(uses) > 1 and not (isinstance(op, hip.GetOp) and len(expr.text) <= _SHORT):
             return True
         if isinstance(op, hip.WorkgroupIdOp | hip.LaneIdOp | hip.WaveIdOp):
             return True
@@ -183,6 +212,8 @@ class Statements:
         for op in block.ops:
             if op.has_trait(IsTerminator):
                 continue
+            if self._arrays and not isinstance(op, hip.SetOp):
+                self._declare_arrays(op)
             if type(op) in _BUILDERS:
                 self._expression(op)
                 continue
@@ -197,19 +228,35 @@ class Statements:
         element = self.context.prelude.type(c_type(type_.element, op))
         text = self.names.new(op.result.name_hint or "regs")
         count = "" if type_.count.data == 1 else f"[{type_.count.data}]"
-        self.nodes.append(f"{element} {text}{count};")
+        self._arrays[op.result] = f"{element} {text}{count};"
         self._values[op.result] = c.name(text, element)
+
+    def _declare_arrays(self, op: Operation) -> None:
+        """Declare the register arrays that an operation (or one inside it) is the first to use."""
+        if self._arrays:
+            for inner in op.walk():
+                for operand in inner.operands:
+                    declaration = self._arrays.pop(operand, None)
+                    if declaration is not None:
+                        self.nodes.append(declaration)
 
     def _set(self, op: hip.SetOp) -> None:
         value = self.operand(op.value)
         operands = [self._values[op.regs], *(self.operand(i) for i in op.indices)]
         target = register(op.regs, operands, value.type)
         self._settle(frozenset((self._values[op.regs].text,)))
-        declaration = f"{operands[0].type} {target.text}"
-        if self.nodes and self.nodes[-1] == f"{declaration};":
-            self.nodes[-1] = f"{declaration} = {value.text};"
-        else:
-            self.nodes.append(_assignment(target, value))
+        declaration = self._arrays.pop(op.regs, None)
+        if declaration == f"{operands[0].type} {target.text};":
+            const = "const " if self._is_set_once(op) else ""
+            self.nodes.append(f"{const}{operands[0].type} {target.text} = {value.text};")
+            return
+        if declaration is not None:
+            self.nodes.append(declaration)
+        self.nodes.append(_assignment(target, value))
+
+    def _is_set_once(self, op: hip.SetOp) -> bool:
+        """Whether this is the only place that sets its register array."""
+        return sum(isinstance(use.operation, hip.SetOp) for use in op.regs.uses) == 1
 
     def _store(self, op: hip.StoreOp) -> None:
         e = self.context
@@ -283,8 +330,7 @@ class Statements:
     def _for(self, op: scf.ForOp) -> None:
         if "unsignedCmp" in op.properties or "unsignedCmp" in op.attributes:
             raise XpagedError("the HIP printer does not know loops that compare unsigned numbers", at=op)
-        trips = _trips(op)
-        if trips == 1:
+        if trips(op) == 1:
             self._once(op)
             return
         variables = self._loop_variables(op)
@@ -382,7 +428,10 @@ class Statements:
         """The block of a region, which ends by setting `variables` to what the region yields."""
         outer, self.nodes = self.nodes, []
         self.depth += 1
+        loop = block.parent_op()
         with self.names.scope():
+            for value in self.context.offsets.held.get(loop, ()) if isinstance(loop, scf.ForOp) else ():
+                self.nodes.append(f"{self.context.prelude.use('HOLD')}({self._values[value].text});")
             self._ops(block)
             terminator = block.last_op
             self._assign(variables, terminator.operands if terminator is not None else ())
@@ -495,18 +544,6 @@ def _in_block(op: Operation, block: IrBlock) -> Operation:
     return op
 
 
-def _trips(op: scf.ForOp) -> int | None:
-    """How often a loop with constant bounds runs."""
-    numbers: list[int] = []
-    for bound in (op.lb, op.ub, op.step):
-        owner = bound.owner
-        if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
-            return None
-        numbers.append(owner.value.value.data)
-    lower, upper, step = numbers
-    return max(-(-(upper - lower) // step), 0) if step > 0 else None
-
-
 def _default_name(value: SSAValue, type_: str) -> str:
     if isinstance(value, BlockArgument):
         return "x"
@@ -523,9 +560,21 @@ def _assignment(target: Expr, value: Expr) -> str:
         start = f"{target.text} {operator} "
         if value.text.startswith(start) and value.level == c.PRODUCT - (operator != "*"):
             rest = value.text[len(start) :]
+            if rest.startswith("(") and rest.endswith(")") and _closes_last(rest):
+                return f"{target.text} {operator}= {rest[1:-1]};"
             if _is_one_operand(rest, operator):
                 return f"{target.text} {operator}= {rest};"
     return f"{target.text} = {value.text};"
+
+
+def _closes_last(text: str) -> bool:
+    """Whether the parenthesis that opens a text is closed by its last character."""
+    depth = 0
+    for character in text[:-1]:
+        depth += (character in "([{") - (character in ")]}")
+        if not depth:
+            return False
+    return True
 
 
 def _is_one_operand(text: str, operator: str) -> bool:
