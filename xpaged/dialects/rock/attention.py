@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
     IntegerAttr,
+    StringAttr,
     TensorType,
     UnitAttr,
     f32,
@@ -146,11 +147,11 @@ class _AttentionBase(IRDLOperation):
         result_types: Sequence[Attribute] = (),
     ) -> Self:
         """An operation from its operands by name; attributes that are properties of the operation become those."""
-        groups = [list(operands.get(name, ())) for name in OPERANDS]
-        segments = DenseArrayBase.from_list(i32, [len(group) for group in groups])
+        segments = [list(operands.get(name, ())) for name in OPERANDS]
+        sizes = DenseArrayBase.from_list(i32, [len(segment) for segment in segments])
         return cls.create(
-            operands=[value for group in groups for value in group],
-            properties={**properties, SEGMENTS: segments},
+            operands=[value for segment in segments for value in segment],
+            properties={**properties, SEGMENTS: sizes},
             attributes=attributes,
             regions=[region or Region()],
             result_types=result_types,
@@ -204,6 +205,12 @@ class _AttentionBase(IRDLOperation):
     def is_paged(self) -> bool:
         """Whether K and V lie in pages."""
         return self.keyAddresses is not None
+
+
+def _segments(**operands: SSAValue | Sequence[SSAValue] | None) -> list[list[SSAValue]]:
+    """The operands, one or several or none a name, as segments in order."""
+    by_name = {name: [] if x is None else [x] if isinstance(x, SSAValue) else list(x) for name, x in operands.items()}
+    return [by_name.get(name, []) for name in OPERANDS]
 
 
 def _int(attr: IntegerAttr | None, default: int) -> int:
@@ -290,19 +297,6 @@ class AttentionOp(_AttentionBase, Bufferizable):
         result_types: Sequence[Attribute] = (),
     ):
         """Attention on memrefs (`out` given) or tensors (`result_types` given, with the LSE's as the second)."""
-        from xdsl.dialects.builtin import StringAttr
-
-        given: dict[str, SSAValue | None] = {
-            "queries": queries,
-            "keys": keys,
-            "values": values,
-            "currentSeqLen": currentSeqLen,
-            "prefixOffset": prefixOffset,
-            "out": out,
-            "lse": lse,
-            "keyAddresses": keyAddresses,
-            "valueAddresses": valueAddresses,
-        }
         flags = {
             "qTransposed": qTransposed,
             "kTransposed": kTransposed,
@@ -316,12 +310,18 @@ class AttentionOp(_AttentionBase, Bufferizable):
         properties: dict[str, Attribute] = {name: UnitAttr() for name, present in flags.items() if present}
         properties |= {name: IntegerAttr(value, i32) for name, value in numbers.items()}
         properties["softmaxType"] = softmaxType
-        segments = [
-            list(preSoftmaxElemWiseInputs)
-            if name == "preSoftmaxElemWiseInputs"
-            else [value for value in (given[name],) if value is not None]
-            for name in OPERANDS
-        ]
+        segments = _segments(
+            queries=queries,
+            keys=keys,
+            values=values,
+            preSoftmaxElemWiseInputs=preSoftmaxElemWiseInputs,
+            currentSeqLen=currentSeqLen,
+            prefixOffset=prefixOffset,
+            out=out,
+            lse=lse,
+            keyAddresses=keyAddresses,
+            valueAddresses=valueAddresses,
+        )
         super().__init__(
             operands=segments,
             properties=properties,
@@ -462,24 +462,20 @@ class GridwiseAttentionAccelOp(_AttentionBase):
         properties |= {"params0": params0, "softmaxType": softmaxType}
         if causal:
             properties["causal"] = UnitAttr()
-        given: dict[str, SSAValue | None] = {
-            "queries": queries,
-            "keys": keys,
-            "values": values,
-            "currentSeqLen": currentSeqLen,
-            "prefixOffset": prefixOffset,
-            "out": out,
-            "lse": lse,
-            "keyAddresses": keyAddresses,
-            "valueAddresses": valueAddresses,
-        }
+        segments = _segments(
+            queries=queries,
+            keys=keys,
+            values=values,
+            preSoftmaxElemWiseInputs=preSoftmaxElemWiseInputs,
+            currentSeqLen=currentSeqLen,
+            prefixOffset=prefixOffset,
+            out=out,
+            lse=lse,
+            keyAddresses=keyAddresses,
+            valueAddresses=valueAddresses,
+        )
         super().__init__(
-            operands=[
-                list(preSoftmaxElemWiseInputs)
-                if name == "preSoftmaxElemWiseInputs"
-                else [value for value in (given[name],) if value is not None]
-                for name in OPERANDS
-            ],
+            operands=segments,
             properties=properties,
             regions=[preSoftmaxBody or Region()],
         )

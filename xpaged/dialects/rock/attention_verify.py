@@ -61,7 +61,8 @@ def verify_attention(op: AttentionOp) -> None:
         f"{v.get_shape()[0]}; expected queries = {factor} * keys = {factor} * values "
         f"(numHeadsQ = {op.heads_q}, numHeadsKV = {op.heads_kv})",
     )
-    k_dim, v_len = (k.get_shape()[2], k.get_shape()[1])[op.kTransposed is None], _rows(v, op.vTransposed is not None)
+    k_dim = k.get_shape()[2 if op.kTransposed is not None else 1]
+    v_len = v.get_shape()[2 if op.vTransposed is not None else 1]
     _require(sizes.dim_qk == k_dim, f"{name}: queries have head dimension {sizes.dim_qk}, keys {k_dim}")
     _require(sizes.seq_k == v_len, f"{name}: there are {sizes.seq_k} keys, but {v_len} values")
     _window(op, sizes.seq_k)
@@ -145,10 +146,6 @@ def _rank3(value: SSAValue, what: str) -> Shaped:
     type_ = shaped_type(value, what)
     _require(len(type_.get_shape()) == 3, f"{what} must have rank 3, found {type_}")
     return type_
-
-
-def _rows(v: Shaped, transposed: bool) -> int:
-    return v.get_shape()[2 if transposed else 1]
 
 
 def _window(op: AttentionOp | GridwiseAttentionAccelOp, keys: int) -> None:
