@@ -38,7 +38,7 @@ PROBLEM = problem(
     prefix_offset=(129, 148, 148, -1),
     lse=True,
 )
-"""Four key waves, several trips, GQA rows, pages of two rows, rows that end at the diagonal, at the KV index, nowhere."""
+"""Four key waves, several trips, GQA rows, pages of two rows; rows end at the diagonal, at the KV index, at no key."""
 ORDINARY = Inputs.random(PROBLEM)
 ROW = 2 * np.arange(3) + np.arange(8)[:, None] % 2  # of the tile: query row and head of the group
 LARGE = replace(ORDINARY, q=ORDINARY.q * np.where(np.isin(ROW, (1, 2, 5)), 120, 20)[..., None].astype(np.float16))

@@ -233,6 +233,8 @@ class Emitter:
         assert isinstance(term, FloorDiv | Mod)
         if bits == 64 and fits_i32(term.arg):
             value = self._widen(single, self._term(term, 32, depth), depth)
+        elif bits == 32 and not fits_i32(term.arg):  # the quotient or remainder is small, what is divided is not
+            value = self.value(arith.TruncIOp(self._term(term, 64, depth), i32), depth)
         else:
             argument = self._sum(term.arg, bits)
             divisor = self.constant(term.n, i64 if bits == 64 else i32)
