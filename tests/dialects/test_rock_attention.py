@@ -355,7 +355,8 @@ class TestPages:
         text = PAGED.replace("2x6x16xf16", "2x6x20xf16").replace(
             "func.func",
             "#skip = #rock.transform_map<affine_map<(d0, d1, d2) -> (d0, d1, d2 + 4)> by\n"
-            '  [<PassThrough ["b", "p"] at [0, 1] -> ["b", "p"] at [0, 1]>, <Slice{4, 20} ["o"] at [2] -> ["o"] at [2]>]\n'
+            '  [<PassThrough ["b", "p"] at [0, 1] -> ["b", "p"] at [0, 1]>,'
+            ' <Slice{4, 20} ["o"] at [2] -> ["o"] at [2]>]\n'
             "  bounds = [2, 6, 16] -> [2, 6, 20]>\nfunc.func",
         )
         for side in "kv":
