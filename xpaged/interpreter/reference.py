@@ -6,7 +6,7 @@ solved by `xpaged.testing.oracle`, with error bounds from `xpaged.testing.bounds
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -24,6 +24,8 @@ from xpaged.interpreter.rules.rock import Operands, key_range
 from xpaged.interpreter.views import MemRef, materialize, positions, strides_of, view_through
 from xpaged.testing import bounds, oracle
 
+_CHUNK = 1 << 17
+"""Scores held at a time, about as many as stay in a core's cache."""
 _TABLE_SHIFT = 40  # coded page tables: (argument + 1) << 40 | entry
 
 
@@ -49,19 +51,22 @@ class Attention:
     """The argument that the output goes to and the position of each element, `[G, parts, Sq, Dv]`."""
     lse: tuple[int, Array] | None
 
-    def solve(self) -> tuple[bounds.Bounded, bounds.Bounded]:
-        """Output `[G, Sq, Dv]` and LSE `[G, Sq]` by the oracle, with bounds."""
+    def solve(self, graphs: Sequence[np.dtype[Any] | None]) -> list[tuple[bounds.Bounded, bounds.Bounded]]:
+        """Output `[G, Sq, Dv]` and LSE `[G, Sq]` by the oracle, bounded for each of `graphs` (see `references`)."""
         p = self.problem
         shape = (p.heads, p.q.shape[1], p.v.shape[2])
-        out, out_error, lse, lse_error = np.empty(shape), np.empty(shape), np.empty(shape[:2]), np.empty(shape[:2])
-        step = max(1, (1 << 21) // p.k.shape[1])
+        out, lse = np.empty(shape), np.empty(shape[:2])
+        errors = [(np.empty(shape), np.empty(shape[:2])) for _ in graphs]
+        step = max(1, _CHUNK // p.k.shape[1])
         for g in range(p.heads):
             for start in range(0, shape[1], step):
                 rows = np.arange(start, min(start + step, shape[1]))
                 head = oracle.attend(p, g, rows)
                 out[g, rows], lse[g, rows] = head.out, head.lse
-                out_error[g, rows], lse_error[g, rows] = bounds.attention(p, g, rows, head, self.types)
-        return bounds.Bounded(out, out_error), bounds.Bounded(lse, lse_error)
+                for graph, (out_error, lse_error) in zip(graphs, errors, strict=True):
+                    types = replace(self.types, graph=graph)
+                    out_error[g, rows], lse_error[g, rows] = bounds.attention(p, g, rows, head, types)
+        return [(bounds.Bounded(out.copy(), e), bounds.Bounded(lse.copy(), f)) for e, f in errors]
 
     def live_keys(self) -> Array:
         """`bool[KV heads, Sk]`: the keys that the KV index and the window leave to some head."""
@@ -71,10 +76,7 @@ class Attention:
 
 @dataclass
 class Expected:
-    """What one output should hold: `value` and `bound`, flat in memory order; NaN where nothing is expected.
-
-    With `parts` the output holds results over parts of the keys, which are merged before they are compared.
-    """
+    """What one output should hold: `value` and `bound`, flat in memory order; NaN where nothing is expected."""
 
     value: Array
     bound: Array
@@ -90,27 +92,52 @@ class Reference:
 
 def capture(module: ModuleOp, inputs: Inputs) -> list[Attention]:
     """The attentions of a module at level rock, rock-memref or gridwise as logical problems; nothing is solved."""
-    return _Evaluation(module, inputs, None, solve=False).run().attentions
+    return _Evaluation(module, inputs, None).run().attentions
 
 
-def reference(module: ModuleOp, inputs: Inputs, graph: np.dtype[Any] | None = None) -> Reference:
-    """The expected outputs of a module at level rock, rock-memref or gridwise.
+def references(module: ModuleOp, inputs: Inputs, graphs: Sequence[np.dtype[Any] | None] = (None,)) -> list[Reference]:
+    """The expected outputs of a module at level rock, rock-memref or gridwise, once for each of `graphs`.
 
-    With `graph` the bounds are those of a graph that rounds every operation to that type, and rows that keep no key
-    are not expected to hold anything.
+    None is for kernels. A type is for a graph that rounds every operation to it: its bounds are wider, and rows that
+    keep no key are not expected to hold anything.
     """
-    return _Evaluation(module, inputs, graph, solve=True).run()
+    solutions = [_Solutions(graph, list(graphs)) for graph in graphs]
+    for each in solutions[1:]:
+        each.found = solutions[0].found
+    return [_Evaluation(module, inputs, each).run() for each in solutions]
+
+
+@dataclass
+class _Solutions:
+    """What the attentions of a module give, in order, for one of `graphs`; solved for all of them at once."""
+
+    graph: np.dtype[Any] | None
+    graphs: list[np.dtype[Any] | None]
+    found: list[list[tuple[bounds.Bounded, bounds.Bounded]]] = field(
+        default_factory=list[list[tuple[bounds.Bounded, bounds.Bounded]]]
+    )
+
+    def of(self, number: int, attention: Attention) -> tuple[bounds.Bounded, bounds.Bounded]:
+        if attention.parts > 1:
+            raise XpagedError("results over parts of the keys cannot be checked yet", at=attention.op)
+        if number == len(self.found):
+            self.found.append(attention.solve(self.graphs))
+        out, lse = self.found[number][self.graphs.index(self.graph)]
+        if self.graph is not None:
+            empty = np.isneginf(lse.value)
+            out.value[empty] = np.nan
+            lse.value[empty] = np.nan
+        return out, lse
 
 
 class _Evaluation:
     """One exact evaluation of a function."""
 
-    def __init__(self, module: ModuleOp, inputs: Inputs, graph: np.dtype[Any] | None, solve: bool) -> None:
+    def __init__(self, module: ModuleOp, inputs: Inputs, solutions: _Solutions | None) -> None:
         self.function = kernel_of(module)
         self.arguments = arguments_of(self.function)
         self.inputs = inputs
-        self.graph = graph
-        self.solve = solve
+        self.solutions = solutions
         self.memory = Memory()
         self.bases: dict[int, Argument] = {}
         self.attentions: list[Attention] = []
@@ -122,7 +149,7 @@ class _Evaluation:
         values = [self._value(a) for a in self.arguments]
         results = self.program.call(machine, self.function.sym_name.data, values)
         found = Reference(attentions=self.attentions)
-        if not self.solve:
+        if self.solutions is None:
             return found
         for number, result in enumerate(results):
             value = result if isinstance(result, bounds.Bounded) else bounds.Bounded(materialize(self.memory, result))
@@ -134,18 +161,19 @@ class _Evaluation:
 
     def _written(self, found: Reference) -> None:
         """Expected contents of the arguments that attention writes."""
-        for attention in self.attentions:
+        assert self.solutions is not None
+        for number, attention in enumerate(self.attentions):
             if attention.out is None:
                 continue
-            for target, value in zip((attention.out, attention.lse), self._solved(attention), strict=True):
+            solved = self.solutions.of(number, attention)
+            for target, value in zip((attention.out, attention.lse), solved, strict=True):
                 if target is None:
                     continue
                 arg = self.arguments[target[0]]
-                number = arg.output
-                if number is None:
+                if arg.output is None:
                     raise XpagedError("attention writes to an argument that is not an output", found=arg.name)
                 expected = found.outputs.setdefault(
-                    number, Expected(np.full(arg.count, np.nan), np.full(arg.count, np.nan))
+                    arg.output, Expected(np.full(arg.count, np.nan), np.full(arg.count, np.nan))
                 )
                 position = target[1].reshape(value.shape)
                 there = position >= 0
@@ -175,22 +203,13 @@ class _Evaluation:
             self.attentions.append(attention)
             if not op.results:
                 return None
-            out, lse = self._solved(attention) if self.solve else _nothing(attention)
+            number = len(self.attentions) - 1
+            out, lse = _nothing(attention) if self.solutions is None else self.solutions.of(number, attention)
             if isinstance(op, AttentionOp) and op.oTransposed is not None:
                 out = out.swapaxes(1, 2)
             return (out, lse) if len(op.results) > 1 else out
 
         return run
-
-    def _solved(self, attention: Attention) -> tuple[bounds.Bounded, bounds.Bounded]:
-        if attention.parts > 1:
-            raise XpagedError("results over parts of the keys cannot be checked yet", at=attention.op)
-        out, lse = attention.solve()
-        if self.graph is not None:
-            empty = np.isneginf(lse.value)
-            out.value[empty] = np.nan
-            lse.value[empty] = np.nan
-        return out, lse
 
     def _attention(
         self, op: AttentionOp | GridwiseAttentionAccelOp, given: Operands, body: RegionCode | None, m: Machine
@@ -247,9 +266,7 @@ class _Evaluation:
                 return value.dtype
             return dtype_of(op.results[result].type) if len(op.results) > result else dtype_of(op.softmax_type)
 
-        return bounds.Types(
-            dtype_of(op.values.type), of(given.out, 0), of(given.lse, 1), dtype_of(op.softmax_type), self.graph
-        )
+        return bounds.Types(dtype_of(op.values.type), of(given.out, 0), of(given.lse, 1), dtype_of(op.softmax_type))
 
     def _read(self, value: Value) -> Array:
         return materialize(self.memory, value)

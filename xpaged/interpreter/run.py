@@ -22,7 +22,7 @@ from xpaged.interpreter.inputs import (
 )
 from xpaged.interpreter.memory import Memory, MemoryFault
 from xpaged.interpreter.numerics import Array, is_float
-from xpaged.interpreter.reference import Attention, Expected, Reference, capture, elements, reference
+from xpaged.interpreter.reference import Attention, Expected, Reference, capture, elements, references
 from xpaged.interpreter.sampling import mark_dead, random_inputs
 from xpaged.interpreter.views import materialize
 from xpaged.ir.levels import MODULE_LEVELS, Level, level_of
@@ -154,7 +154,7 @@ class _Run:
                 fix="check a module at level gridwise or above, or run without --check",
             )
         self._note_graph_levels(levels)
-        expected: dict[bool, Reference] = {}
+        expected = self._expected(levels, rock, attentions)
         current = self.module
         for each in levels:
             current = lower(current if each > self.here else _copy(current), each, self.arch)
@@ -167,16 +167,23 @@ class _Run:
                 result.ok = False
                 continue
             if self.check:
-                assert rock is not None
-                graph = each < Level.ROCK
-                if graph not in expected:
-                    expected[graph] = reference(rock, self.inputs, self._graph_type() if graph else None)
-                    if graph:
-                        self._check_lowering(expected[graph], attentions)
                 for output in result.outputs:
-                    _compare(output, expected[graph].outputs[output.number])
+                    _compare(output, expected[each < Level.ROCK].outputs[output.number])
                     result.ok &= output.ok
         return self.report
+
+    def _expected(
+        self, levels: Sequence[Level], rock: ModuleOp | None, attentions: Sequence[Attention]
+    ) -> dict[bool, Reference]:
+        """The references that `levels` are compared with: for graphs (True) and for kernels."""
+        if not self.check or rock is None:
+            return {}
+        kinds = sorted({each < Level.ROCK for each in levels})
+        found = references(rock, self.inputs, [self._graph_type() if graph else None for graph in kinds])
+        expected = dict(zip(kinds, found, strict=True))
+        if self.here < Level.ROCK:
+            self._check_lowering(found[-1], attentions)
+        return expected
 
     def _levels(self, level: Level | str | None) -> list[Level]:
         if level is None:

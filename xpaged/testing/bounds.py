@@ -82,9 +82,13 @@ class Bounded(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __init__(self, value: Any, error: Any = 0.0, *, computed: bool = False) -> None:
         self.value: Floats = np.asarray(value, np.float64)
-        error = np.where(np.isnan(error), np.inf, error)
-        self.error: Floats = np.where(np.isfinite(self.value), error, 0.0)
+        self.error: Floats = np.asarray(error, np.float64)
         self.computed = computed
+        with np.errstate(all="ignore"):
+            ordinary = np.isfinite(self.error.sum()) and np.isfinite(self.value.sum())
+        if not ordinary:
+            error = np.where(np.isnan(self.error), np.inf, self.error)
+            self.error = np.where(np.isfinite(self.value), error, 0.0)
 
     @property
     def dtype(self) -> np.dtype[np.float64]:
@@ -267,22 +271,24 @@ def _attention(
     _, _, v = problem.head(g)
     magnitude = np.abs(v)
     kept = np.isfinite(head.scores)
-    s = np.where(kept, np.abs(head.scores), 0.0)
-    top = s.max(axis=1, keepdims=True)
-    x = np.where(kept, scores(problem, g, rows, head.raw, types), 0.0) + 3 * ULP32 * (s + top)
+    size = np.where(kept, np.abs(head.scores), 0.0)
+    top = size.max(axis=1, keepdims=True)
+    size += top
+    x = scores(problem, g, rows, head.raw, types) + 3 * ULP32 * size
     extra, least = 0.0 if types.p.name == "float32" else unit(types.p), tiny(types.p)
     total = np.exp(head.lse - head.scores.max(axis=1))  # of the exponentials: at least 1
     smallest: Floats = least / np.maximum(total, 1.0)
     if types.graph is not None:
-        x = x + unit(types.graph) * (s + top)
+        size *= unit(types.graph)
+        x += size
         extra += 4 * unit(types.graph)
         smallest = smallest + least
-    eps = np.expm1(x) + 2 * ULP32
-    sums = gamma(2 * max(int(kept.sum(axis=1).max(initial=0)), 1) + 16)
-    weighted = np.where(kept, head.p * (eps + extra + sums), 0.0)
-    below = np.where(kept, head.p * eps, 0.0).sum(axis=1) + sums
-    size = np.abs(head.out)
+    sums = gamma(2 * max(int(np.count_nonzero(kept, axis=1).max(initial=0)), 1) + 16)
+    weighted = np.where(kept, head.p * _expm1(x), 0.0)  # P_j eps_j, first without the error of exp2
+    below = weighted.sum(axis=1) + 2 * ULP32 + sums
+    weighted += (2 * ULP32 + extra + sums) * head.p
     out = weighted @ magnitude + smallest[:, None] * magnitude.sum(axis=0)
+    size = np.abs(head.out)
     out += size * (below + 4 * ULP32)[:, None]
     out += unit(types.out) * (size + out) + tiny(types.out)
     length = np.abs(head.lse)
@@ -291,3 +297,8 @@ def _attention(
         lse += 4 * unit(types.graph) * (1 + length + top[:, 0])
     empty = np.logical_not(np.logical_or.reduce(kept, axis=1))
     return np.where(empty[:, None], 0.0, out), np.where(empty, 0.0, lse)
+
+
+def _expm1(x: Floats) -> Floats:
+    """No less than `exp(x) - 1` for x >= 0: `x + x**2` while x is at most 1."""
+    return x * (1 + x) if float(x.max(initial=0)) <= 1 else np.expm1(x)

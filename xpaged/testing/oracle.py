@@ -38,6 +38,7 @@ class Problem:
     window: int | None = None
     score: ScoreMap | None = None
     extras: Sequence[Array] = field(default_factory=tuple[Array, ...])
+    _last: tuple[int, Floats, Floats, Floats] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def heads(self) -> int:
@@ -66,11 +67,14 @@ class Problem:
         return keep
 
     def head(self, g: int) -> tuple[Floats, Floats, Floats]:
-        """Q, K and V of query head `g` in float64; K and V rows that are not valid are 0."""
-        valid = self.valid(g)[:, None]
-        h = g // self.repeats
-        q, k, v = (np.asarray(x, np.float64) for x in (self.q[g], self.k[h], self.v[h]))
-        return q, np.where(valid, k, 0.0), np.where(valid, v, 0.0)
+        """Q, K and V of query head `g` in float64; K and V rows that are not valid are 0. (Kept until another head is
+        asked for: data must not change in between.)"""
+        if self._last is None or self._last[0] != g:
+            valid = self.valid(g)[:, None]
+            h = g // self.repeats
+            q, k, v = (np.asarray(x, np.float64) for x in (self.q[g], self.k[h], self.v[h]))
+            self._last = g, q, np.where(valid, k, 0.0), np.where(valid, v, 0.0)
+        return self._last[1:]
 
 
 @dataclass
