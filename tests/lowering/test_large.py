@@ -27,8 +27,8 @@ from xpaged.interpreter.views import MemRef
 from xpaged.ir.levels import Level
 from xpaged.lowering.kernel import block_size, grid_size
 
-HEADS, KEYS, CHANNELS = 9000, 4096, 128  # 4.7e9 elements of K
-PAGE = 5 << 16
+HEADS, KEYS, CHANNELS = 9000, 4095, 128  # 4.7e9 elements of K
+PAGE = 3**4 * 5**4 * 7  # odd, so that a page number is a division of the element number
 
 
 @pytest.mark.parametrize("level", BOTH)
