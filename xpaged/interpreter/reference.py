@@ -92,6 +92,8 @@ class Reference:
 
 def capture(module: ModuleOp, inputs: Inputs) -> list[Attention]:
     """The attentions of a module at level rock, rock-memref or gridwise as logical problems; nothing is solved."""
+    if not any(isinstance(op, AttentionOp | GridwiseAttentionAccelOp) for op in module.walk()):
+        return []
     return _Evaluation(module, inputs, None).run().attentions
 
 
