@@ -1,12 +1,16 @@
 """What all tests share: Hypothesis without random seeds or deadlines, and the command line run in process."""
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
+
+# Before NumPy is imported: its products are small here, and its threads would fight with those of the other workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 settings.register_profile("xpaged", derandomize=True, deadline=None, database=None, max_examples=50)
 settings.load_profile("xpaged")
