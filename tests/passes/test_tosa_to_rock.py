@@ -264,6 +264,7 @@ def graphs(draw: st.DrawFn) -> AttentionGraph:
         graph,
         heads_q=graph.heads_kv * draw(st.integers(1, 3)),
         page_size=draw(st.sampled_from([None, per_page * graph.dim_qk, per_page * graph.dim_qk])),
+        page_header=draw(st.sampled_from([0, 0, 3])),
     )
 
 

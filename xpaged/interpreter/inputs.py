@@ -137,6 +137,7 @@ def _page_tables(function: FuncOp) -> dict[int, tuple[int, np.dtype[Any]]]:
             size = page.data["page_size"]
             assert isinstance(size, IntegerAttr)
             found[index] = (size.value.data, dtype_of(page.data["elem"]))
+    marked = set(found)
     for op in function.walk():
         if op.name.split(".")[-1] != "deref" and str(op.properties.get("operator_name", "")).strip('"') != "deref":
             continue
@@ -150,6 +151,8 @@ def _page_tables(function: FuncOp) -> dict[int, tuple[int, np.dtype[Any]]]:
                 found=", ".join(f"argument {r.index}" for r in roots) or "no argument of 64-bit integers",
             )
         (root,) = roots
+        if root.index in marked:  # a graph may read only a part of each page
+            continue
         if found.setdefault(root.index, (size, dtype_of(type))) != (size, dtype_of(type)):
             raise XpagedError(
                 f"argument {root.index} is used as a table of pages of different sizes or types",

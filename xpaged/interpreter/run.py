@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from xpaged.arch import arch_of
@@ -15,6 +15,7 @@ from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.inputs import (
     Argument,
     Placed,
+    argument_attributes,
     arguments_of,
     from_arrays,
     kernel_of,
@@ -146,6 +147,8 @@ class _Run:
         if levels[-1] >= Level.GRIDWISE:
             self.report.notes += arch_of(self.module, self.arch)[1]
         rock = self._rock(levels)
+        if rock is not None:
+            self._take_page_tables(rock)
         attentions = self._make_inputs(rock)
         if self.check and rock is None:
             raise XpagedError(
@@ -202,6 +205,22 @@ class _Run:
                 f"the module stands at level {self.here.value}, which is past {level.value}", at=self.module
             )
         return [level]
+
+    def _take_page_tables(self, rock: ModuleOp) -> None:
+        """Tell the module what its page tables hold, which is known for sure once its addresses are understood."""
+        tables = [
+            {
+                name: attr
+                for name, attr in argument_attributes(kernel_of(rock), index).items()
+                if name == "rock.page_table"
+            }
+            for index in range(len(self.arguments))
+        ]
+        function = kernel_of(self.module)
+        if any(tables):
+            attributes = [argument_attributes(function, index) | table for index, table in enumerate(tables)]
+            function.arg_attrs = ArrayAttr([DictionaryAttr(each) for each in attributes])
+            self.arguments = arguments_of(function)
 
     def _rock(self, levels: Sequence[Level]) -> ModuleOp | None:
         """The module at a level where attention is one operation; None below, and where the graph has none."""

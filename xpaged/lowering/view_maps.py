@@ -27,29 +27,46 @@ class _Digit:
 
 
 def maps_of(view: View, names: Sequence[str]) -> list[TransformMap]:
-    """A short chain, uppermost first, that does what `view.maps` does; `names` are those of its upper dimensions."""
-    found = _synthesized(view, names)
-    return simplify(view.maps) if found is None else found
+    """A short chain, uppermost first, that does what `view.maps` does; `names` are those of its upper dimensions.
+
+    What a deref skips at the head of each page stays a map of its own, straight above it.
+    """
+    paged = isinstance(view.source.owner, DerefOp)
+    lowest = list(view.maps[-1:]) if paged and view.maps and _cuts_pages(view.maps[-1]) else []
+    maps = view.maps[: len(view.maps) - len(lowest)]
+    lower = lowest[0].upper_bounds if lowest else shape_of(view.source)
+    found = _synthesized(maps, view.bounds, lower, names, ("batch", "page", "offset") if paged else None)
+    return [*(simplify(maps) if found is None else found), *lowest]
 
 
-def _synthesized(view: View, names: Sequence[str]) -> list[TransformMap] | None:
-    lower = shape_of(view.source)
-    variables = [IndexExpr.var(f"d{i}", 0, n - 1) for i, n in enumerate(view.bounds)]
-    coordinates, conditions = apply_chain(view.maps, variables)
+def _cuts_pages(lowest: TransformMap) -> bool:
+    """Whether a map right above `[batch, page, offset]` slices the offset, and nothing else."""
+    changed = [t for t in lowest.transforms if t.kind != "PassThrough" or t.upper_dims != t.lower_dims]
+    return [(t.kind, t.upper_dims, t.lower_dims) for t in changed] == [("Slice", (2,), (2,))]
+
+
+def _synthesized(
+    chain: Sequence[TransformMap],
+    bounds: Sequence[int],
+    lower: tuple[int, ...],
+    names: Sequence[str],
+    lower_names: Sequence[str] | None,
+) -> list[TransformMap] | None:
+    variables = [IndexExpr.var(f"d{i}", 0, n - 1) for i, n in enumerate(bounds)]
+    coordinates, conditions = apply_chain(chain, variables)
     if conditions:
         return None
     position = IndexExpr.const(0)
     for coordinate, length in zip(coordinates, lower, strict=True):
         position = position * length + coordinate
-    digits = _digits(position, view.bounds)
+    digits = _digits(position, bounds)
     if digits is None:
         return None
-    arranged = _arranged(digits, position.const_term, prod(lower), names, view.bounds)
+    arranged = _arranged(digits, position.const_term, prod(lower), names, bounds)
     if arranged is None:
         return None
     split, arrange = arranged
-    pages = ("batch", "page", "offset") if isinstance(view.source.owner, DerefOp) else None
-    below = reshape_maps(lower, arrange.lower_bounds, (pages, arrange.lower_names))
+    below = reshape_maps(lower, arrange.lower_bounds, (lower_names, arrange.lower_names))
     maps = simplify([_with_units_kept(m) for m in simplify([split, arrange, *below])])
     result, _ = apply_chain(maps, variables)
     return maps if result == coordinates else None
