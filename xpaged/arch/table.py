@@ -37,6 +37,14 @@ class MatrixInstruction:
     builtin: str  # the clang builtin that spells it
     clocks: int  # matrix clocks of one instruction on one SIMD
 
+    def operand_place(self, lane: int, element: int) -> tuple[int, int]:
+        """Row of A (column of B) and reduction index of value `element` of a lane."""
+        return lane % self.m, self.elements * (lane // self.m) + element
+
+    def result_place(self, lane: int, register: int) -> tuple[int, int]:
+        """Row and column of D that value `register` of a lane is."""
+        return self.registers * (lane // self.n) + register, lane % self.n
+
 
 @dataclass(frozen=True)
 class Arch:

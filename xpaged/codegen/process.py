@@ -19,11 +19,16 @@ class Finished:
 
 
 def run_program(
-    command: Sequence[str], *, environment: Mapping[str, str], folder: Path | None = None, seconds: float
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    seconds: float,
+    files: Sequence[int] = (),
 ) -> Finished:
     """
     Run `command` in `folder` and wait at most `seconds`; a program that takes longer is stopped with all that it
-    started. Raises OSError when it cannot be started.
+    started. It shares the open files whose numbers `files` gives. Raises OSError when it cannot be started.
     """
     with subprocess.Popen(
         command,
@@ -35,6 +40,7 @@ def run_program(
         text=True,
         encoding="utf-8",
         errors="replace",
+        pass_fds=files,
         start_new_session=True,  # a group of its own: hipcc is a script that starts others
     ) as process:
         try:

@@ -95,6 +95,11 @@ class Compiler:
         shown: dict[Kind, str] = {"hipcc": "hipcc (clang {})", "clang": "clang {}", "bundled": "bundled clang {}"}
         return shown[self.kind].format(self.version)
 
+    @property
+    def driver(self) -> tuple[str, ...]:
+        """The command that is clang (or hipcc) itself."""
+        return (self.path, "clang") if self.kind == "bundled" else (self.path,)
+
     def supports(self, arch: str) -> bool:
         """Whether this compiler makes code for `arch` (`gfx942`)."""
         return arch in self.archs
@@ -143,20 +148,21 @@ class Compiler:
             "object": ("--genco", "--no-gpu-bundle-output", "-o", "kernel.hsaco"),
         }
         with ThreadPoolExecutor(max_workers=len(calls)) as pool:
-            jobs = [pool.submit(self._step, work, *common, *calls[each]) for each in calls if each in want]
+            jobs = [pool.submit(self.step, work, *common, *calls[each]) for each in calls if each in want]
             return "\n".join(dict.fromkeys(warnings for job in jobs if (warnings := job.result())))
 
     def _clang(self, work: Path, arch: str, want: frozenset[Want]) -> str:
         """Three steps (text, assembler, linker): the driver's own link step needs tools that are often missing."""
-        driver = (self.path,) if self.kind == "clang" else (self.path, "clang")
-        warnings = self._step(work, *driver, *_DEVICE_FLAGS, f"--offload-arch={arch}", _SOURCE, "-S", "-o", "kernel.s")
+        text = (*_DEVICE_FLAGS, f"--offload-arch={arch}", _SOURCE)
+        warnings = self.step(work, *self.driver, *text, "-S", "-o", "kernel.s")
         if "object" in want:
             target = ("--target=amdgcn-amd-amdhsa", f"-mcpu={arch}", f"-mcode-object-version={CODE_OBJECT_VERSION}")
-            self._step(work, *driver, *target, "-c", "kernel.s", "-o", "kernel.o")
-            self._step(work, *self.linker, "-shared", "--no-undefined", "kernel.o", "-o", "kernel.hsaco")
+            self.step(work, *self.driver, *target, "-c", "kernel.s", "-o", "kernel.o")
+            self.step(work, *self.linker, "-shared", "--no-undefined", "kernel.o", "-o", "kernel.hsaco")
         return warnings
 
-    def _step(self, work: Path, *command: str) -> str:
+    def step(self, work: Path, *command: str) -> str:
+        """Run one program of this compiler in the folder `work`; returns its warnings, ToolchainError when it fails."""
         done = _run(self.kind, command, COMPILE_SECONDS, work)
         if done.timed_out:
             raise ToolchainError(
