@@ -1,0 +1,143 @@
+"""Sizes of a problem and the tile sizes that are chosen for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, f16, f32, i32
+from xdsl.ir import Block, SSAValue
+
+from tests.lowering.kernels import DEVICE, kernel_of, module_at, ops_of, problem
+from xpaged.arch import archs, get_arch
+from xpaged.dialects.rock.attention import AttentionOp
+from xpaged.errors import XpagedError
+from xpaged.ir.levels import Level
+from xpaged.lowering.geometry import MAX_WAVES, Geometry, choose_params, geometry_of, lds_bytes, round_up
+from xpaged.sizes import AttentionProblem
+
+
+def attention_of(p: AttentionProblem) -> AttentionOp:
+    """The attention of a fresh module, whose function stays alive through the operation."""
+    (op,) = [op for op in module_at(p, Level.ROCK_MEMREF).clone().walk() if isinstance(op, AttentionOp)]
+    return op
+
+
+def test_round_up() -> None:
+    assert [round_up(n, 16) for n in (0, 1, 16, 17)] == [0, 16, 16, 32]
+
+
+def test_the_sizes_of_an_operation() -> None:
+    p = problem(batch=3, heads_q=8, heads_kv=2, seq_q=5, seq_k=40, dim_qk=24, dim_v=48, page_size=120, kv_index=True)
+    sizes = geometry_of(attention_of(p))
+    assert sizes == Geometry(6, 4, 4, 5, 40, 24, 48, f16)
+    assert (sizes.problems, sizes.rows) == (6, 20)
+
+
+def with_argument(op: AttentionOp, operand: SSAValue | None, type_: MemRefType) -> AttentionOp:
+    """The operation with one operand replaced by a function argument of its own."""
+    assert operand is not None
+    block = op.parent
+    assert isinstance(block, Block)
+    op.operands[list(op.operands).index(operand)] = block.insert_arg(type_, len(block.args))
+    return op
+
+
+def test_query_heads_are_folded_only_where_their_masks_are_the_same() -> None:
+    """A KV index of its own for each query head, as the operation takes it, keeps the heads apart."""
+    p = problem(batch=2, heads_q=4, heads_kv=2, seq_q=5, seq_k=40, dim_qk=24, page_size=120, kv_index=True)
+    op = attention_of(p)
+    sizes = geometry_of(with_argument(op, op.currentSeqLen, MemRefType(i32, [8])))
+    assert (sizes.groups, sizes.ratio, sizes.fold, sizes.problems, sizes.rows) == (4, 2, 1, 8, 5)
+
+
+def test_the_types_must_agree() -> None:
+    op = attention_of(problem(seq_q=5, seq_k=40, dim_qk=24))
+    with pytest.raises(XpagedError) as error:
+        geometry_of(with_argument(op, op.values, MemRefType(f32, [1, 40, 24])))
+    assert error.value.found == "Q of f16, V of f32"
+    assert error.value.expected == "f16 or f32"
+
+
+# ---- tile sizes
+
+sizes = st.builds(
+    Geometry,
+    groups=st.integers(1, 64),
+    ratio=st.just(1),
+    fold=st.just(1),
+    queries=st.integers(1, 5000),
+    keys=st.integers(1, 100000),
+    channels=st.integers(1, 2000),
+    value_channels=st.integers(1, 2000),
+    element=st.sampled_from([f16, f32]),
+)
+
+
+@settings(max_examples=200)
+@given(sizes, st.sampled_from(sorted(archs())))
+def test_tile_sizes_fit_any_problem(geometry: Geometry, name: str) -> None:
+    arch = get_arch(name)
+    chosen = choose_params(geometry, arch).values()
+    waves = chosen["query_waves"] * chosen["key_waves"]
+    assert 1 <= waves <= MAX_WAVES
+    assert chosen["key_waves"] in (1, 2, 4)
+    assert waves * arch.wave_size <= arch.max_workgroup
+    assert all(chosen[n] % 16 == 0 and chosen[n] > 0 for n in ("keys_per_tile", "channel_chunk", "value_channels"))
+    assert lds_bytes(chosen["query_waves"], chosen["key_waves"], chosen["value_channels"]) <= arch.lds_bytes
+    # Registers: 32 bits times 64 lanes hold a row of 64 elements of f32 or 128 of f16.
+    size = geometry.element.bitwidth // 8
+    accumulators = 16 * chosen["value_channels"] // 64
+    tile = (16 + chosen["keys_per_tile"]) * chosen["channel_chunk"] * size // 4 // 64
+    assert accumulators + tile <= arch.vgprs // 2
+    # No more waves than rows, or keys, give work to; padding of channels below one instruction a tile.
+    assert chosen["query_waves"] == 1 or 16 * (chosen["query_waves"] - 1) < geometry.rows
+    assert chosen["key_waves"] == 1 or chosen["key_waves"] // 2 * chosen["keys_per_tile"] < geometry.keys
+    for extent, tile_size in ((geometry.channels, "channel_chunk"), (geometry.value_channels, "value_channels")):
+        pieces = -(-extent // chosen[tile_size])
+        assert pieces * chosen[tile_size] - extent < 16 * pieces
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({"seq_q": 1, "seq_k": 4096, "dim_qk": 64}, (32, 1, 4, 64, 64)),  # decode: the waves share the keys
+        ({"seq_q": 1, "seq_k": 4096, "dim_qk": 128}, (32, 1, 4, 128, 128)),
+        ({"seq_q": 1024, "seq_k": 1024, "dim_qk": 64}, (32, 4, 1, 64, 64)),  # prefill: the waves share the rows
+        ({"seq_q": 20, "seq_k": 1024, "dim_qk": 64}, (32, 2, 2, 64, 64)),
+        ({"seq_q": 40, "seq_k": 1024, "dim_qk": 64}, (32, 3, 1, 64, 64)),
+        ({"seq_q": 1, "seq_k": 7, "dim_qk": 64}, (16, 1, 1, 64, 64)),  # one tile of keys: one wave
+        ({"seq_q": 1, "seq_k": 20, "dim_qk": 64}, (16, 1, 2, 64, 64)),
+        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 40, "dim_v": 80}, (32, 1, 4, 48, 80)),
+        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 512}, (16, 1, 1, 256, 512)),  # O of more waves would not fit into LDS
+        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 300, "dim_v": 1040}, (16, 1, 2, 160, 352)),
+        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 64, "dtype": "f32"}, (16, 1, 4, 64, 64)),
+        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 300, "dtype": "f32"}, (16, 1, 4, 112, 160)),
+        ({"heads_q": 8, "heads_kv": 1, "seq_q": 6, "seq_k": 1000, "dim_qk": 64}, (32, 3, 1, 64, 64)),  # 48 rows
+    ],
+)
+def test_tile_sizes_of_typical_problems(sizes: dict[str, Any], expected: tuple[int, ...]) -> None:
+    chosen = choose_params(geometry_of(attention_of(problem(**sizes))), get_arch("gfx942")).values()
+    names = ("keys_per_tile", "query_waves", "key_waves", "channel_chunk", "value_channels")
+    assert tuple(chosen[n] for n in names) == expected
+
+
+@pytest.mark.parametrize("dim", [16, 64, 80, 200])
+@pytest.mark.parametrize("queries", [1, 20])
+def test_the_join_takes_the_lds_that_was_planned(dim: int, queries: int) -> None:
+    p = problem(seq_q=queries, seq_k=1000, dim_qk=dim)
+    chosen = choose_params(geometry_of(attention_of(p)), get_arch("gfx942")).values()
+    planned = lds_bytes(chosen["query_waves"], chosen["key_waves"], chosen["value_channels"])
+    module = module_at(p, DEVICE)
+    taken = kernel_of(module).attributes["rock.lds_bytes"]
+    assert isinstance(taken, IntegerAttr)
+    assert taken.value.data == planned > 0
+
+
+def test_without_key_waves_there_is_no_lds() -> None:
+    module = module_at(problem(seq_q=64, seq_k=64, dim_qk=64), DEVICE)
+    assert kernel_of(module).attributes["rock.lds_bytes"] == IntegerAttr(0, 64)
+    assert not ops_of(module, "hip.lds_alloc", "hip.barrier")
+    assert lds_bytes(4, 1, 512) == 0
