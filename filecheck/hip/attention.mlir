@@ -222,3 +222,17 @@ func.func @decode(
   hip.store %lse_value, %lse[%out_row] if %writes_lse : f32, memref<64xf32>, i32
   func.return
 }
+
+// RUN: xpaged opt %s -t hip | filecheck %s
+// RUN: not xpaged opt %s -t 'hip{arch=gfx94}' 2>&1 | filecheck %s --check-prefix=ARCH
+
+// CHECK:      // Written by xpaged for gfx942
+// CHECK:      //   k_pages  u64[16]    read, page table: addresses of pages of 2048 f16
+// CHECK:      // Launch: grid 4 x 1 x 1, block 256 x 1 x 1 (4 waves), 16896 bytes of static LDS.
+// CHECK:      extern "C" {{.*}}amdgpu_flat_work_group_size(256, 256)
+// CHECK:      load<f16x8>(
+// CHECK:      mma(
+// CHECK:      barrier();
+// CHECK:      store(
+
+// ARCH: error: unknown architecture 'gfx94'

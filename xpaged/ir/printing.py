@@ -131,7 +131,7 @@ def print_module(op: Operation, *, aliases: bool = True, generic: bool = False, 
     """
     The text of an operation (a whole module, as a rule), ending in a newline. It parses back to the same operation.
 
-    `aliases` moves affine maps, transform maps and layouts to definitions at the head; `generic` prints MLIR's generic form;
+    `aliases` moves affine and transform maps and layouts to definitions at the head; `generic` prints the generic form;
     `locations` adds `loc(...)` to every operation.
     """
     stream = StringIO()
