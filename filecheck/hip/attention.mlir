@@ -233,6 +233,6 @@ func.func @decode(
 // CHECK:      load<f16x8>(
 // CHECK:      mma(
 // CHECK:      barrier();
-// CHECK:      store(
+// CHECK:      store<f16x4>(out,
 
 // ARCH: error: unknown architecture 'gfx94'
