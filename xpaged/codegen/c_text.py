@@ -20,6 +20,7 @@ KEYWORDS = frozenset(
 )
 """Words that are no names in C++, with or without extensions."""
 _NUMBER = re.compile(r"_\d+$")
+_OPERATOR = re.compile(r" (&&|\|\||[-+*/%?:]) ")
 _TAKEN = re.compile(r"[a-z]+\d+x\d+|lane_xor\d+|mfma_\w+|__\w*|_[A-Z]\w*")
 """Names of vector types, of helper functions, and those that belong to the compiler."""
 
@@ -108,18 +109,22 @@ def _statement(text: str, indent: str) -> list[str]:
 
 
 def _break(line: str, least: int) -> int | None:
-    """Where to break a line: behind a comma or before an operator, as far out of parentheses and right as can be."""
+    """Where to break a line: behind a comma or before an operator, as far out of parentheses as can be, before a loose
+    operator rather than a product, and as far right as can be."""
     best: tuple[int, int] | None = None
+    found: int | None = None
     depth = 0
     for position, character in enumerate(line[:WIDTH]):
         depth += (character in "([{") - (character in ")]}")
-        if position <= least:
+        if character != " " or position <= least:
             continue
-        behind_comma = line[position - 1] == "," and character == " "
-        before_operator = character == " " and re.match(r" (&&|\|\||\?|:|\+|-|\*) ", line[position:]) is not None
-        if (behind_comma or before_operator) and (best is None or depth <= best[0]):
-            best = depth, position
-    return None if best is None else best[1]
+        operator = _OPERATOR.match(line, position)
+        if line[position - 1] != "," and operator is None:
+            continue
+        rank = depth, int(operator is not None and operator[1] in ("*", "/", "%"))
+        if best is None or rank <= best:
+            best, found = rank, position
+    return found
 
 
 def wrap(indent: str, parts: Sequence[str], end: str) -> list[str]:

@@ -141,9 +141,10 @@ def _extreme(name: str, *, unsigned: bool = False) -> Builder:
         type_ = e.type(op.results[0])
         if _is_vector(op) or type_ == "bool":
             raise unknown(op, f"{op.name} on {op.results[0].type}")
-        function = ("u" if unsigned else "") + ("l" if type_ == "i64" else "" if unsigned else "i") + name
+        as_unsigned = unsigned and not e.nonnegative(*op.operands)
+        function = ("u" if as_unsigned else "") + ("l" if type_ == "i64" else "" if as_unsigned else "i") + name
         result = "i64" if type_ == "i64" else "int"
-        if unsigned:
+        if as_unsigned:
             operands = [c.unsigned(a) for a in operands]
             result = c.SIGNED[result]
         found = c.call(e.prelude.use(function), result, *operands)

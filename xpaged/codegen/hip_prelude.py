@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from xpaged.arch.table import MatrixInstruction
+from xpaged.codegen.c_text import WIDTH
 
 _SCALARS = {
     "u8": "unsigned char",
@@ -268,11 +269,10 @@ class Prelude:
             call = f"{function}({', '.join(f'{name}[i]' for name in names)})"
             loop = f"UNROLL for (int i = 0; i < {lanes}; ++i)"
             if result is None or result == type_:
-                body = f"{{ {loop} a[i] = {call}; return a; }}"
-                text = f"DEV {type_} {function}({arguments}) {body}"
+                head, body = type_, (f"{loop} a[i] = {call};", "return a;")
             else:
-                self.type(result)
-                text = f"DEV {result} {function}({arguments}) {{ {result} r; {loop} r[i] = {call}; return r; }}"
+                head, body = self.type(result), (f"{result} r;", f"{loop} r[i] = {call};", "return r;")
+            text = _function(f"DEV {head} {function}({arguments})", *body)
             self._items[f"{function}:{type_}"] = _Item(text)
         return function
 
@@ -291,11 +291,10 @@ class Prelude:
             call = f"bits<float>({call.format('bits<int>(x)')})"
         else:
             call = call.format("x")
-        body = f"{{ return {call}; }}"
+        body = [f"return {call};"]
         if mask >= 32:
-            count = "__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0))"
-            body = f"{{\n  const int lane = {count};\n  return {call};\n}}"
-        text = f"DEV {type_} {name}({type_} x) {body}"
+            body.insert(0, "const int lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));")
+        text = _function(f"DEV {type_} {name}({type_} x)", *body)
         self._items[f"{name}:{type_}"] = _Item(text)
         return name
 
@@ -303,7 +302,8 @@ class Prelude:
         """The function that puts two vectors of type `part` one behind the other."""
         self.use("DEV")
         lanes = ", ".join(str(i) for i in range(int(result.split("x")[1])))
-        text = f"DEV {self.type(result)} join({part} a, {part} b) {{ return __builtin_shufflevector(a, b, {lanes}); }}"
+        shuffle = f"return __builtin_shufflevector(a, b, {lanes});"
+        text = _function(f"DEV {self.type(result)} join({part} a, {part} b)", shuffle)
         self._items[f"join:{part}"] = _Item(text)
         return "join"
 
@@ -317,10 +317,9 @@ class Prelude:
             operand = vector_type(operand, instruction.elements)
         total = self.type(vector_type(_ELEMENTS[instruction.accumulator], instruction.registers))
         self.use("DEV")
-        self._items[f"{key}:{name}"] = _Item(
-            f"DEV {total} {name}({self.type(operand)} a, {operand} b, {total} c) {{\n"
-            f"  return {instruction.builtin}(a, b, c, 0, 0, 0);\n}}"
-        )
+        head = f"DEV {total} {name}({self.type(operand)} a, {operand} b, {total} c)"
+        text = _function(head, f"return {instruction.builtin}(a, b, c, 0, 0, 0);")
+        self._items[f"{key}:{name}"] = _Item(text)
         return name
 
     def text(self, code: str) -> str:
@@ -336,6 +335,14 @@ class Prelude:
             for n in vectors
         ]
         return "".join("\n".join(part) + "\n\n" for part in (words, types, functions) if part).removesuffix("\n")
+
+
+def _function(head: str, *body: str) -> str:
+    """A function on one line where that holds it."""
+    line = f"{head} {{ {' '.join(body)} }}"
+    if len(line) <= WIDTH:
+        return line
+    return "".join((f"{head} {{\n", *(f"  {statement}\n" for statement in body), "}"))
 
 
 def _vector_key(name: str) -> tuple[str, int]:

@@ -35,7 +35,7 @@ from xpaged.dialects import hip
 from xpaged.errors import XpagedError
 from xpaged.ir.locations import describe
 
-_BUILDERS = {**INTEGERS, **FLOATS, **OPERATIONS}
+BUILDERS = {**INTEGERS, **FLOATS, **OPERATIONS}
 _MEMORIES = frozenset((GLOBAL_MEMORY, LDS_MEMORY))
 _LONGEST = 90
 """Columns of an expression that still stands inside another one."""
@@ -126,7 +126,7 @@ class Statements:
         uses = self._uses(result)
         if not uses:
             return
-        expr = _BUILDERS[type(op)](self.context, op, self._operands(op))
+        expr = BUILDERS[type(op)](self.context, op, self._operands(op))
         if isinstance(op, arith.ConstantOp) or self._is_repeated(op, expr):
             self._values[result] = expr
         elif _is_transparent(op) and self._of_a_name(op):
@@ -186,7 +186,7 @@ class Statements:
         if expr.collective and isinstance(user, hip.StoreOp | hip.LdsStoreOp) and user.mask is not None:
             return True
         whole_line = isinstance(user, hip.SetOp | hip.StoreOp | hip.LdsStoreOp | scf.YieldOp)
-        return len(expr.text) + 2 * self.depth > (WIDTH if whole_line else _LONGEST)
+        return len(expr.text) + 2 * self.depth > (2 * WIDTH if whole_line else _LONGEST)
 
     def _uses(self, value: SSAValue) -> list[Operation]:
         """The operations that use a value; those that are always written in place stand for their own uses."""
@@ -203,7 +203,7 @@ class Statements:
             for region in op.regions:
                 for inner in region.blocks:
                     self._find_dead(inner)
-            if type(op) in _BUILDERS and all(use.operation in self._dead for r in op.results for use in r.uses):
+            if type(op) in BUILDERS and all(use.operation in self._dead for r in op.results for use in r.uses):
                 self._dead.add(op)
 
     # ---- statements
@@ -214,7 +214,7 @@ class Statements:
                 continue
             if self._arrays and not isinstance(op, hip.SetOp):
                 self._declare_arrays(op)
-            if type(op) in _BUILDERS:
+            if type(op) in BUILDERS:
                 self._expression(op)
                 continue
             write = self._statements.get(type(op))
@@ -424,8 +424,11 @@ class Statements:
                 variables.append(self._variable(argument, argument, self.operand(initial)))
         return variables
 
-    def _nested(self, header: str, block: IrBlock, variables: Sequence[Expr]) -> Block:
-        """The block of a region, which ends by setting `variables` to what the region yields."""
+    def _nested(
+        self, header: str, block: IrBlock, variables: Sequence[Expr], started: Sequence[bool] | None = None
+    ) -> Block:
+        """The block of a region, which ends by setting `variables` to what the region yields, but for those that
+        `started` with that value."""
         outer, self.nodes = self.nodes, []
         self.depth += 1
         loop = block.parent_op()
@@ -434,16 +437,16 @@ class Statements:
                 self.nodes.append(f"{self.context.prelude.use('HOLD')}({self._values[value].text});")
             self._ops(block)
             terminator = block.last_op
-            self._assign(variables, terminator.operands if terminator is not None else ())
+            yielded = terminator.operands if terminator is not None else ()
+            ends = zip(variables, yielded, started or [False] * len(variables), strict=True)
+            self._assign([(variable, value) for variable, value, done in ends if not done])
         self.depth -= 1
         inner, self.nodes = self.nodes, outer
         return Block(header, inner)
 
-    def _assign(self, variables: Sequence[Expr], values: Sequence[SSAValue]) -> None:
-        """Set all variables at once: each is set after the last one that reads its old value."""
-        if not variables:
-            return
-        pending = {v.text: (v, self.operand(value), value) for v, value in zip(variables, values, strict=True)}
+    def _assign(self, values: Sequence[tuple[Expr, SSAValue]]) -> None:
+        """Set variables at once: each is set after the last one that reads its old value."""
+        pending = {v.text: (v, self.operand(value), value) for v, value in values}
         pending = {text: entry for text, entry in pending.items() if entry[1].text != text}
         while pending:
             free = next((text for text in pending if not _is_read(text, pending)), None)
@@ -461,12 +464,15 @@ class Statements:
         ends = [block.last_op if block is not None else None for block in (then, other)]
         condition = self.operand(op.cond)
         variables: list[Expr] = []
+        started: list[bool] = []
         for number in range(len(op.results)):
-            variables.append(self._branch_variable(op, number, ends, variables))
+            variable, start = self._branch_variable(op, number, ends, variables)
+            variables.append(variable)
+            started.append(start)
         self._settle(self._changes(op) | _read(variables), collective=True)
         block = self._nested(f"if ({condition.text})", then, variables)
         if other is not None:
-            otherwise = self._nested("", other, variables).body
+            otherwise = self._nested("", other, variables, started).body
             if otherwise and not block.body:
                 block = Block(f"if ({c.prefix('!', condition, 'bool').text})", otherwise)
             else:
@@ -478,22 +484,19 @@ class Statements:
 
     def _branch_variable(
         self, op: scf.IfOp, number: int, ends: Sequence[Operation | None], taken: Sequence[Expr]
-    ) -> Expr:
+    ) -> tuple[Expr, bool]:
         """The variable of a result of a branch: one that holds the value of a side already, where nobody needs that
-        value any more; else a new one, which starts as the value of an empty `else`."""
+        value any more; else a new one, which starts as the value of an empty `else` (then the second is true)."""
         for end in ends:
             assert end is not None  # results need both sides
             value = end.operands[number]
             expr = self._values.get(value)
             if expr is not None and expr.is_variable and expr not in taken and _is_last(value, op):
-                return expr
-        other = ends[1]
+                return expr, False
+        other, result = ends[1], op.results[number]
         assert other is not None
-        value = other.operands[number]
-        initial = None
-        if other.prev_op is None and value in self._values:
-            initial = self._values[value]
-        return self._variable(op.results[number], op.results[number], initial)
+        initial = self._values.get(other.operands[number]) if other.prev_op is None else None
+        return self._variable(result, result, initial), initial is not None
 
 
 def _is_transparent(op: Operation) -> bool:

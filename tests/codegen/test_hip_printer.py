@@ -1,0 +1,771 @@
+"""The text of device-level kernels: how it reads, what it refuses, and that every compiler takes it."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.func import FuncOp
+
+from xpaged.arch.table import get_arch
+from xpaged.codegen.hip_printer import print_hip
+from xpaged.codegen.hip_statements import BUILDERS
+from xpaged.codegen.toolchain import Compiler
+from xpaged.errors import XpagedError
+from xpaged.ir.parsing import parse
+
+ATTENTION = Path(__file__).parents[2] / "filecheck" / "hip" / "attention.mlir"
+ARGS = (
+    "%a: memref<64xf32>, %b: memref<64xf16>, %t: memref<64xi32>, %o: memref<64xf32>, %x: f32, %y: f32, %n: i32, %k: i32"
+)
+CONSTANTS = """%c0 = arith.constant 0 : i32
+%c1 = arith.constant 1 : i32
+%c4 = arith.constant 4 : i32
+%lane = hip.lane_id : i32
+"""
+
+
+def kernel(body: str, args: str = ARGS, attributes: str = "", block: int = 64, constants: str = CONSTANTS) -> ModuleOp:
+    return parse(
+        f"""func.func @f({args}) attributes {{
+          rock.kernel, rock.grid_size = 8 : i64, rock.block_size = {block} : i64{attributes}}} {{
+        {constants}
+        {body}
+        func.return
+        }}""",
+        "kernel.mlir",
+    )
+
+
+def text_of(module: ModuleOp, arch: str = "gfx942") -> str:
+    return print_hip(module, get_arch(arch))
+
+
+def body_of(text: str) -> list[str]:
+    """The lines of the body without the number of the lane."""
+    lines = text.split('extern "C"', 1)[1].split(") {\n", 1)[1].removesuffix("}\n").splitlines()
+    return [line[2:] for line in lines if not line.startswith("  const int lane = ")]
+
+
+def lines(body: str, args: str = ARGS, block: int = 64) -> list[str]:
+    return body_of(text_of(kernel(body, args, block=block)))
+
+
+def stored(operations: str, value: str, type_: str = "f32") -> str:
+    """The expression that `value` is, as it is stored."""
+    if type_ == "f32":
+        store = f"hip.store {value}, %o[%lane] : f32, memref<64xf32>, i32"
+        (line,) = lines(f"{operations}\n{store}")
+        return line.removeprefix("store<float>(o, lane, ").removesuffix(");")
+    store = f"hip.store {value}, %t[%lane] : i32, memref<64xi32>, i32"
+    (line,) = lines(f"{operations}\n{store}")
+    return line.removeprefix("store<int>(t, lane, ").removesuffix(");")
+
+
+# ---- compilers
+
+
+def check(compiler: Compiler, text: str, kernels: int, arch: str) -> str:
+    """Compile a text; no kernel may have scratch, calls or warnings. Returns the assembly."""
+    done = compiler.compile(text, arch)
+    assert done.warnings == ""
+    assert done.asm is not None
+    assert re.findall(r"\.private_segment_fixed_size: +(\d+)", done.asm) == ["0"] * kernels
+    assert "s_swappc" not in done.asm
+    return done.asm
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_every_compiler_takes_the_attention_kernel(every_compiler: Compiler, arch: str) -> None:
+    if not every_compiler.supports(arch):
+        pytest.skip(f"{every_compiler.name} does not know {arch}")
+    asm = check(every_compiler, text_of(parse(ATTENTION.read_text()), arch), 1, arch)
+    assert len(re.findall(r"v_mfma_f32_16x16x16", asm)) == 8
+    assert ".max_flat_workgroup_size: 256" in asm
+    assert ".group_segment_fixed_size: 16896" in asm
+    assert "v_exp_f32" in asm
+
+
+INTEGER = ["i8", "i16", "i32", "i64"]
+FLOAT = ["f16", "f32"]
+BOTH = ["f32", "f16", "vector<4xf32>", "vector<2xf16>"]
+BINARY = {
+    **{op: [*INTEGER, "vector<4xi32>"] for op in "addi subi muli andi ori xori".split()},
+    **{op: INTEGER for op in "shli shrui shrsi divui remui divsi remsi ceildivui ceildivsi floordivsi".split()},
+    **{op: INTEGER for op in "minsi maxsi minui maxui".split()},
+    **{op: BOTH for op in "addf subf mulf divf maxnumf minnumf maximumf minimumf".split()},
+}
+UNARY_MATH = "exp exp2 log log2 log10 sqrt rsqrt absf floor ceil trunc roundeven round".split()
+CASTS = [
+    *(("extsi", "i8", "i32"), ("extui", "i16", "i64"), ("extui", "i1", "i32"), ("extsi", "i1", "i32")),
+    *(("trunci", "i64", "i32"), ("trunci", "i32", "i8"), ("trunci", "i32", "i1"), ("extf", "f16", "f32")),
+    *(("index_cast", "i32", "index"), ("sitofp", "i32", "f32"), ("sitofp", "i1", "f32"), ("uitofp", "i8", "f16")),
+    *(("fptosi", "f32", "i32"), ("fptoui", "f32", "i64"), ("truncf", "f32", "f16"), ("extf", "bf16", "f32")),
+    *(("truncf", "vector<4xf32>", "vector<4xf16>"), ("extf", "vector<2xf16>", "vector<2xf32>")),
+    *(("extf", "vector<4xbf16>", "vector<4xf32>"), ("truncf", "vector<4xf32>", "vector<4xbf16>")),
+    *(("truncf", "f32", "bf16"), ("bitcast", "f32", "i32"), ("bitcast", "i16", "f16")),
+    *(("bitcast", "vector<4xf32>", "vector<4xi32>"), ("bitcast", "i16", "bf16"), ("extf", "f32", "f64")),
+]
+
+
+class Everything:
+    """One kernel with every expression that the printer knows, on every type that it takes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.arguments: dict[str, str] = {}
+        self.count = 0
+
+    def buffer(self, type_: str, kind: str) -> tuple[str, str]:
+        """A buffer of the elements of a type, for reading or for writing."""
+        element = re.sub(r"vector<\d+x(\w+)>", r"\1", type_)
+        memref = f"memref<4096x{'i64' if element == 'index' else element}>"
+        self.arguments[f"%{kind}_{element}"] = memref
+        return f"%{kind}_{element}", memref
+
+    def new(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"%v{self.count} = {text}")
+        return f"%v{self.count}"
+
+    def value(self, type_: str) -> str:
+        """A value that nobody knows."""
+        if type_ == "i1":
+            return self.new(f"arith.cmpi slt, {self.value('i32')}, %lane : i32")
+        name, memref = self.buffer(type_, "in")
+        at = self.new(f"arith.constant {16 * self.count % 4000} : i32")
+        at = self.new(f"arith.addi {at}, %lane16 : i32")
+        if type_ == "index":
+            return self.new(
+                f"arith.index_cast {self.new(f'hip.load {name}[{at}] : {memref}, i32 -> i64')} : i64 to index"
+            )
+        return self.new(f"hip.load {name}[{at}] : {memref}, i32 -> {type_}")
+
+    def keep(self, value: str, type_: str) -> None:
+        """Store a value."""
+        if type_ in ("i1", "index", "f64"):
+            other = {"i1": "i32", "index": "i64", "f64": "f32"}[type_]
+            op = {"i1": "extui", "index": "index_cast", "f64": "truncf"}[type_]
+            value, type_ = self.new(f"arith.{op} {value} : {type_} to {other}"), other
+        name, memref = self.buffer(type_, "out")
+        at = self.new(f"arith.constant {16 * self.count % 4000} : i32")
+        at = self.new(f"arith.addi {at}, %lane16 : i32")
+        self.lines.append(f"hip.store {value}, {name}[{at}] : {type_}, {memref}, i32")
+
+    def write(self) -> str:
+        for op, types in BINARY.items():
+            for type_ in types:
+                self.keep(self.new(f"arith.{op} {self.value(type_)}, {self.value(type_)} : {type_}"), type_)
+        for op in UNARY_MATH:
+            for type_ in BOTH if op != "exp" else FLOAT:
+                self.keep(self.new(f"math.{op} {self.value(type_)} : {type_}"), type_)
+        for type_ in BOTH:
+            self.keep(self.new(f"arith.negf {self.value(type_)} : {type_}"), type_)
+            self.keep(self.new(f"hip.exp2 {self.value(type_)} : {type_} -> {type_}"), type_)
+            self.keep(self.new(f"math.copysign {self.value(type_)}, {self.value(type_)} : {type_}"), type_)
+            self.keep(
+                self.new(f"arith.select {self.value('i1')}, {self.value(type_)}, {self.value(type_)} : {type_}"), type_
+            )
+        for type_ in ("f32", "vector<4xf32>"):
+            operands = ", ".join(self.value(type_) for _ in range(3))
+            self.keep(self.new(f"math.fma {operands} : {type_}"), type_)
+        for op, source, target in CASTS:
+            self.keep(self.new(f"arith.{op} {self.value(source)} : {source} to {target}"), target)
+        for predicate in "eq ne slt sle sgt sge ult ule ugt uge".split():
+            for type_ in INTEGER:
+                self.keep(self.new(f"arith.cmpi {predicate}, {self.value(type_)}, {self.value(type_)} : {type_}"), "i1")
+        for predicate in "oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno".split():
+            self.keep(
+                self.new(f"arith.cmpf {predicate}, {self.value('f32')}, {self.value('f32')} : f32"),
+                "i1",
+            )
+        for op in ("andi", "ori", "xori"):
+            self.keep(self.new(f"arith.{op} {self.value('i1')}, {self.value('i1')} : i1"), "i1")
+        self.hip()
+        arguments = ", ".join(f"{name}: {memref}" for name, memref in self.arguments.items())
+        body = "\n".join(self.lines)
+        return f"""func.func @everything({arguments}) attributes {{
+          rock.kernel, rock.grid_size = 8 : i64, rock.block_size = 128 : i64}} {{
+        %lane = hip.lane_id : i32
+        %c16 = arith.constant 16 : i32
+        %lane16 = arith.muli %lane, %c16 : i32
+        {body}
+        func.return
+        }}"""
+
+    def hip(self) -> None:
+        for xor in (1, 2, 3, 4, 7, 8, 15, 16, 21, 32, 63):
+            self.keep(self.new(f"hip.exchange {self.value('f32')} xor {xor} : f32 -> f32"), "f32")
+        self.keep(self.new(f"hip.exchange {self.value('i32')} xor 16 : i32 -> i32"), "i32")
+        for type_ in ("i32", "f32", "i64"):
+            self.keep(self.new(f"hip.uniform {self.value(type_)} : {type_} -> {type_}"), type_)
+        self.keep(self.new("hip.workgroup_id : i32"), "i32")
+        self.keep(self.new("hip.wave_id : i32"), "i32")
+        for name, type_ in (("f16", "vector<4xf16>"), ("bf16", "vector<4xbf16>"), ("f32", "f32")):
+            k = 4 if name == "f32" else 16
+            types = f"{type_}, {type_}, vector<4xf32> -> vector<4xf32>"
+            operands = f"{self.value(type_)}, {self.value(type_)}, {self.value('vector<4xf32>')}"
+            self.keep(self.new(f'hip.mma "mfma_f32_16x16x{k}_{name}" {operands} : {types}'), "vector<4xf32>")
+        for element in ("f16", "i32"):
+            vector = self.value(f"vector<4x{element}>")
+            for offset, result in ((1, element), (2, f"vector<2x{element}>"), (1, f"vector<2x{element}>")):
+                self.keep(self.new(f"hip.slice {vector} at {offset} : vector<4x{element}> -> {result}"), result)
+            half = self.value(f"vector<2x{element}>")
+            types = f"vector<2x{element}>, vector<2x{element}> -> vector<4x{element}>"
+            self.keep(
+                self.new(f"hip.vector {half}, {self.value(f'vector<2x{element}>')} : {types}"), f"vector<4x{element}>"
+            )
+            parts = f"{half}, {self.value(element)}, {self.value(element)}"
+            types = f"vector<2x{element}>, {element}, {element} -> vector<4x{element}>"
+            self.keep(self.new(f"hip.vector {parts} : {types}"), f"vector<4x{element}>")
+            self.keep(
+                self.new(f"hip.splat {self.value(element)} : {element} -> vector<4x{element}>"), f"vector<4x{element}>"
+            )
+        regs = self.new("hip.regs : !hip.regs<2 x vector<4xf32>>")
+        one = self.new("arith.constant 1 : i32")
+        self.lines.append(
+            f"hip.set {self.value('vector<4xf32>')}, {regs}[{one}] : vector<4xf32>, !hip.regs<2 x vector<4xf32>>, i32"
+        )
+        self.keep(self.new(f"hip.get {regs}[{one}, {one}] : !hip.regs<2 x vector<4xf32>>, i32, i32 -> f32"), "f32")
+        mask = self.value("i1")
+        for type_ in ("i8", "i16", "i64", "f16", "bf16", "f32", "vector<4xf32>", "vector<8xf16>"):
+            name, memref = self.buffer(type_, "in")
+            self.keep(self.new(f"hip.load {name}[%lane16] if {mask} : {memref}, i32 -> {type_}"), type_)
+        page = self.value("i64")
+        self.keep(self.new(f"hip.load {page}[%lane16] : i64, i32 -> vector<8xf16>"), "vector<8xf16>")
+        self.lines += ["hip.barrier", "hip.sched_barrier", 'hip.stage "LDS" note "line one"']
+        for type_ in ("f32", "vector<4xf32>", "f16"):
+            element = re.sub(r"vector<\d+x(\w+)>", r"\1", type_)
+            lds = self.new(f"hip.lds_alloc : memref<1024x{element}, 3>")
+            self.lines.append(
+                f"hip.lds_store {self.value(type_)}, {lds}[%lane16] if {mask} : {type_}, memref<1024x{element}, 3>, i32"
+            )
+            self.keep(
+                self.new(f"hip.lds_load {lds}[%lane16] if {mask} : memref<1024x{element}, 3>, i32 -> {type_}"), type_
+            )
+
+
+def test_every_compiler_takes_every_operation(every_compiler: Compiler) -> None:
+    module = parse(Everything().write())
+    used = {type(op) for op in module.walk()}
+    assert [op.name for op in BUILDERS if op not in used] == []
+    check(every_compiler, text_of(module, "gfx90a"), 1, "gfx90a")
+
+
+def test_an_empty_kernel_needs_no_definitions(bundled: Compiler) -> None:
+    text = text_of(kernel("", args="", constants=""))
+    assert text == (
+        "// f\n//\n// Written by xpaged for gfx942 (MI300X, MI325X).\n//\n//\n"
+        "// Launch: grid 8 x 1 x 1, block 64 x 1 x 1 (1 wave), no LDS.\n\n\n"
+        'extern "C" __attribute__((global, amdgpu_flat_work_group_size(64, 64)))\nvoid f() {\n}\n'
+    )
+    check(bundled, text, 1, "gfx942")
+
+
+def test_the_text_is_the_same_each_time() -> None:
+    module = parse(ATTENTION.read_text())
+    assert text_of(module) == text_of(module)
+
+
+def test_several_kernels_share_one_prelude(bundled: Compiler) -> None:
+    module = parse(ATTENTION.read_text())
+    first = module.body.block.first_op
+    assert isinstance(first, FuncOp)
+    second = first.clone()
+    second.properties["sym_name"] = type(first.sym_name)("again")
+    second.attributes["rock.waves_per_eu"] = IntegerAttr(2, i32)
+    module.body.block.add_op(second)
+    text = text_of(module)
+    assert text.count("DEV float maxf(") == 1
+    assert "amdgpu_flat_work_group_size(256, 256), amdgpu_waves_per_eu(2)))\nvoid again(" in text
+    check(bundled, text, 2, "gfx942")
+
+
+# ---- expressions
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        ("%s = arith.addf %x, %y : f32\n%r = arith.mulf %s, %y : f32", "(x + y) * y"),
+        ("%s = arith.mulf %x, %y : f32\n%r = arith.addf %s, %y : f32", "x * y + y"),
+        ("%s = arith.addf %x, %y : f32\n%r = arith.addf %y, %s : f32", "y + (x + y)"),
+        ("%s = arith.subf %x, %y : f32\n%r = arith.subf %y, %s : f32", "y - (x - y)"),
+        ("%s = arith.negf %x : f32\n%r = arith.negf %s : f32", "-(-x)"),
+        ("%s = arith.subf %x, %y : f32\n%r = arith.negf %s : f32", "-(x - y)"),
+        ("%s = arith.maxnumf %x, %y : f32\n%r = arith.divf %x, %s : f32", "x / maxf(x, y)"),
+        ("%s = arith.truncf %x : f32 to f16\n%r = arith.extf %s : f16 to f32", "(float)(f16)x"),
+        ("%b0 = arith.cmpf ult, %x, %y : f32\n%r = arith.select %b0, %x, %y : f32", "!(x >= y) ? x : y"),
+        ("%r = arith.sitofp %n : i32 to f32", "(float)n"),
+        ("%r = arith.uitofp %n : i32 to f32", "(float)(u32)n"),
+        ("%r = arith.constant 1.0e-3 : f32", "0.001f"),
+        ("%r = arith.constant 0xFF800000 : f32", "NEG_INF"),
+        ("%r = arith.constant 0.1 : f32", "0.1f"),
+        ("%r = arith.constant -2.0 : f32", "-2.0f"),
+    ],
+)
+def test_float_expressions(operations: str, expected: str) -> None:
+    assert stored(operations, "%r") == expected
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        # n and k may be any number, lane is 0 .. 63.
+        ("%r = arith.divui %n, %c4 : i32", "n / 4u"),
+        ("%r = arith.divui %n, %k : i32", "n / (u32)k"),
+        ("%r = arith.divsi %n, %c4 : i32", "n / 4"),
+        ("%s = arith.remui %n, %c4 : i32\n%r = arith.addi %s, %lane : i32", "n % 4u + lane"),
+        ("%s = arith.addi %lane, %c4 : i32\n%r = arith.muli %s, %lane : i32", "(lane + 4) * lane"),
+        ("%s = arith.muli %lane, %c4 : i32\n%r = arith.addi %lane, %s : i32", "lane + lane * 4"),
+        ("%s = arith.addi %lane, %c4 : i32\n%r = arith.addi %lane, %s : i32", "lane + lane + 4"),
+        ("%r = arith.addi %n, %k : i32", "(u32)n + k"),
+        ("%r = arith.addi %n, %k overflow<nsw> : i32", "n + k"),
+        ("%m1 = arith.constant -1 : i32\n%r = arith.addi %lane, %m1 : i32", "lane - 1"),
+        ("%r = arith.minsi %n, %k : i32", "imin(n, k)"),
+        ("%r = arith.minui %n, %k : i32", "umin((u32)n, (u32)k)"),
+        ("%r = arith.minui %lane, %c4 : i32", "imin(lane, 4)"),
+        ("%r = arith.shrui %n, %c4 : i32", "(u32)n >> 4"),
+        ("%r = arith.shrsi %n, %c4 : i32", "n >> 4"),
+        ("%s = arith.shli %lane, %c4 : i32\n%r = arith.addi %s, %lane : i32", "(lane << 4) + lane"),
+        ("%s = arith.andi %n, %c4 : i32\n%r = arith.xori %s, %k : i32", "(n & 4) ^ k"),
+        ("%b0 = arith.cmpi slt, %n, %k : i32\n%r = arith.select %b0, %n, %k : i32", "n < k ? n : k"),
+        ("%b0 = arith.cmpi ult, %n, %k : i32\n%r = arith.select %b0, %n, %k : i32", "(u32)n < (u32)k ? n : k"),
+        ("%b0 = arith.cmpi ult, %lane, %c4 : i32\n%r = arith.select %b0, %n, %k : i32", "lane < 4 ? n : k"),
+        # The quotient may be read as negative: the comparison has to say that it is signed.
+        ("%s = arith.divui %n, %c1 : i32\n%b0 = arith.cmpi slt, %s, %k : i32\n%r = arith.select %b0, %n, %k : i32",
+         "(int)(n / 1u) < k ? n : k"),
+        ("%s = arith.remui %n, %c4 : i32\n%b0 = arith.cmpi slt, %s, %k : i32\n%r = arith.select %b0, %n, %k : i32",
+         "(int)(n % 4u) < k ? n : k"),
+        ("%w = arith.extui %n : i32 to i64\n%r = arith.trunci %w : i64 to i32", "(int)(i64)(u32)n"),
+        ("%r = arith.constant -2147483648 : i32", "(-2147483647 - 1)"),
+    ],
+)  # fmt: skip
+def test_integer_expressions(operations: str, expected: str) -> None:
+    assert stored(operations, "%r", "i32") == expected
+
+
+def test_conditions_are_joined_without_parentheses() -> None:
+    body = """%p = arith.cmpi sge, %n, %c0 : i32
+    %q = arith.cmpi slt, %n, %c4 : i32
+    %both = arith.andi %p, %q : i1
+    hip.store %x, %o[%lane] if %both : f32, memref<64xf32>, i32"""
+    assert lines(body) == ["if (n >= 0 && n < 4) store<float>(o, lane, x);"]
+
+
+def test_reads_that_lanes_do_together_stay_out_of_choices() -> None:
+    body = """%p = arith.cmpi slt, %n, %c4 : i32
+    %e = hip.exchange %x xor 1 : f32 -> f32
+    %z = hip.load %a[%n] : memref<64xf32>, i32 -> f32
+    %r = arith.select %p, %e, %z : f32
+    hip.store %r, %o[%lane] : f32, memref<64xf32>, i32"""
+    assert lines(body) == [
+        "const float e = lane_xor1(x);",
+        "const float z = load<float>(a, n);",
+        "store<float>(o, lane, n < 4 ? e : z);",
+    ]
+
+
+def test_masked_accesses_touch_memory_in_their_branch_only() -> None:
+    body = """%p = arith.cmpi slt, %n, %c4 : i32
+    %e = hip.exchange %x xor 1 : f32 -> f32
+    %z = hip.load %b[%lane] if %p : memref<64xf16>, i32 -> f16
+    %w = arith.extf %z : f16 to f32
+    hip.store %e, %o[%lane] if %p : f32, memref<64xf32>, i32
+    hip.store %w, %o[%n] if %p : f32, memref<64xf32>, i32"""
+    assert lines(body) == [
+        "const bool p = n < 4;",
+        "const float e = lane_xor1(x);",
+        "const float w = (float)(p ? load<f16>(b, lane) : (f16)0.0f);",
+        "if (p) {",
+        "  store<float>(o, lane, e);",
+        "  store<float>(o, n, w);",
+        "}",
+    ]
+
+
+def test_splats_are_scalars_next_to_vectors() -> None:
+    body = """%v = hip.load %a[%lane] : memref<64xf32>, i32 -> vector<4xf32>
+    %s = hip.splat %x : f32 -> vector<4xf32>
+    %m = arith.mulf %v, %s : vector<4xf32>
+    %two = arith.constant dense<2.0> : vector<4xf32>
+    %w = arith.subf %m, %two : vector<4xf32>
+    hip.store %w, %o[%c0] : vector<4xf32>, memref<64xf32>, i32
+    hip.store %s, %o[%c4] : vector<4xf32>, memref<64xf32>, i32"""
+    assert lines(body) == [
+        "store<f32x4>(o, 0, load<f32x4>(a, lane) * x - 2.0f);",
+        "store<f32x4>(o, 4, f32x4(x));",
+    ]
+
+
+# ---- order
+
+
+def test_a_value_that_was_read_keeps_its_value() -> None:
+    body = """%r = hip.regs : !hip.regs<2 x f32>
+    hip.set %x, %r[%c0] : f32, !hip.regs<2 x f32>, i32
+    %before = hip.get %r[%c0] : !hip.regs<2 x f32>, i32 -> f32
+    hip.set %y, %r[%c0] : f32, !hip.regs<2 x f32>, i32
+    %after = hip.get %r[%c0] : !hip.regs<2 x f32>, i32 -> f32
+    %s = arith.subf %before, %after : f32
+    hip.store %s, %o[%lane] : f32, memref<64xf32>, i32"""
+    assert lines(body) == [
+        "float r[2];",
+        "r[0] = x;",
+        "const float before = r[0];",
+        "r[0] = y;",
+        "store<float>(o, lane, before - r[0]);",
+    ]
+
+
+def test_an_array_of_one_is_a_variable() -> None:
+    body = """%r = hip.regs : !hip.regs<1 x f32>
+    %s = hip.regs : !hip.regs<1 x f32>
+    hip.set %x, %s[%c0] : f32, !hip.regs<1 x f32>, i32
+    hip.set %y, %r[%c0] : f32, !hip.regs<1 x f32>, i32
+    %g = hip.get %s[%c0] : !hip.regs<1 x f32>, i32 -> f32
+    hip.set %g, %r[%c0] : f32, !hip.regs<1 x f32>, i32
+    %h = hip.get %r[%c0] : !hip.regs<1 x f32>, i32 -> f32
+    hip.store %h, %o[%lane] : f32, memref<64xf32>, i32"""
+    assert lines(body) == ["const float s = x;", "float r = y;", "r = s;", "store<float>(o, lane, r);"]
+
+
+LDS = """%m = hip.lds_alloc : memref<64xf32, 3>
+    hip.lds_store %x, %m[%lane] : f32, memref<64xf32, 3>, i32
+    {between}
+    %v = hip.lds_load %m[%c4] : memref<64xf32, 3>, i32 -> f32
+    hip.barrier
+    hip.store %v, %o[%lane] : f32, memref<64xf32>, i32"""
+
+
+def test_reads_do_not_pass_barriers() -> None:
+    assert lines(LDS.format(between="hip.barrier")) == [
+        "LDS float m[64];",
+        "m[lane] = x;",
+        "barrier();",
+        "const float v = m[4];",
+        "barrier();",
+        "store<float>(o, lane, v);",
+    ]
+
+
+# ---- loops and branches
+
+SWAP = """%end = arith.constant 3 : i32
+    %p, %q = scf.for %i = %c0 to %end step %c1 iter_args(%u = %x, %v = %y) -> (f32, f32) : i32 {
+      scf.yield %v, %u : f32, f32
+    }
+    %s = arith.subf %p, %q : f32
+    hip.store %s, %o[%lane] : f32, memref<64xf32>, i32"""
+
+
+def test_variables_of_a_loop_change_at_once() -> None:
+    assert lines(SWAP) == [
+        "float u = x;",
+        "float v = y;",
+        "for (int i = 0; i < 3; ++i) {",
+        "  const float new_u = v;",
+        "  v = u;",
+        "  u = new_u;",
+        "}",
+        "store<float>(o, lane, u - v);",
+    ]
+
+
+def test_a_second_loop_goes_on_with_the_variable_of_the_first() -> None:
+    body = """%end = arith.constant 3 : i32
+    %p = scf.for %i = %c0 to %end step %c1 iter_args(%u = %x) -> (f32) : i32 {
+      %w = arith.addf %u, %y : f32
+      scf.yield %w : f32
+    } {unroll}
+    %q = scf.for %i = %c0 to %n step %c4 iter_args(%u = %p) -> (f32) : i32 {
+      %b0 = arith.cmpf olt, %u, %y : f32
+      %t2 = scf.if %b0 -> (f32) {
+        %w = arith.mulf %u, %y : f32
+        scf.yield %w : f32
+      } else {
+        scf.yield %u : f32
+      }
+      scf.yield %t2 : f32
+    }
+    hip.store %q, %o[%lane] : f32, memref<64xf32>, i32"""
+    assert lines(body) == [
+        "float u = x;",
+        "UNROLL for (int i = 0; i < 3; ++i) u += y;",
+        "for (int i = 0; i < n; i += 4) if (u < y) u *= y;",
+        "store<float>(o, lane, u);",
+    ]
+
+
+def test_a_branch_that_only_changes_one_side_starts_from_the_other() -> None:
+    body = """%b0 = arith.cmpf olt, %x, %y : f32
+    %r = scf.if %b0 -> (f32) {
+      %w = arith.mulf %x, %y : f32
+      scf.yield %w : f32
+    } else {
+      scf.yield %y : f32
+    }
+    %z = arith.addf %r, %y : f32
+    hip.store %z, %o[%lane] : f32, memref<64xf32>, i32"""
+    assert lines(body) == [
+        "float r = y;",
+        "if (x < y) r = x * y;",
+        "store<float>(o, lane, r + y);",
+    ]
+
+
+def test_branches_with_two_sides() -> None:
+    body = """%b0 = arith.cmpf olt, %x, %y : f32
+    scf.if %b0 {
+      hip.store %x, %o[%lane] : f32, memref<64xf32>, i32
+    } else {
+      hip.store %y, %o[%lane] : f32, memref<64xf32>, i32
+    }
+    scf.if %b0 {
+    } else {
+      hip.store %y, %o[%c4] : f32, memref<64xf32>, i32
+    }"""
+    assert lines(body) == [
+        "const bool b0 = x < y;",
+        "if (b0) {",
+        "  store<float>(o, lane, x);",
+        "} else {",
+        "  store<float>(o, lane, y);",
+        "}",
+        "if (!b0) store<float>(o, 4, y);",
+    ]
+
+
+def test_a_loop_of_one_turn_is_its_body() -> None:
+    body = """%p = scf.for %i = %c4 to %c5 step %c1 iter_args(%u = %x) -> (f32) : i32 {
+      %z = hip.load %a[%i] : memref<64xf32>, i32 -> f32
+      %w = arith.addf %u, %z : f32
+      scf.yield %w : f32
+    } {unroll}
+    hip.store %p, %o[%lane] : f32, memref<64xf32>, i32"""
+    five = "%c5 = arith.constant 5 : i32\n"
+    assert lines(five + body) == ["const float p = x + load<float>(a, 4);", "store<float>(o, lane, p);"]
+
+
+def test_bounds_of_loops_do_not_change_under_way() -> None:
+    body = """%end = arith.constant 3 : i32
+    %e = scf.for %i = %c0 to %end step %c1 iter_args(%u = %n) -> (i32) : i32 {
+      %w = arith.addi %u, %c1 : i32
+      scf.yield %w : i32
+    }
+    %q = scf.for %i = %c0 to %e step %c1 iter_args(%u = %e) -> (i32) : i32 {
+      %w = arith.addi %u, %c4 : i32
+      scf.yield %w : i32
+    }
+    hip.store %q, %t[%lane] : i32, memref<64xi32>, i32"""
+    text = lines(body)
+    bound = next(re.search(r"i < (\w+); ", line) for line in text[3:] if line.startswith("for"))
+    assert bound is not None
+    assert f"const int {bound[1]} = u;" in text
+
+
+# ---- lanes
+
+
+def source_lane(call: str, lane: int) -> int:
+    """The lane that an exchange reads, by the manuals' meaning of its control word."""
+    if (dpp := re.search(r"mov_dpp\(x, (0x\w+), 0xf, 0xf, true\)", call)) is not None:
+        control = int(dpp[1], 16)
+        if control < 0x100:  # quad_perm: two bits for each lane of four
+            return lane & ~3 | control >> 2 * (lane & 3) & 3
+        row = lane & ~15
+        within = {0x140: 15 - lane % 16, 0x141: lane % 16 & 8 | 7 - lane % 8}  # row_mirror, row_half_mirror
+        return row | (within[control] if control in within else (lane - (control - 0x120)) % 16)  # row_ror
+    if (swizzle := re.search(r"ds_swizzle\(x, (0x\w+)\)", call)) is not None:  # (lane & and | or) ^ xor, of 32
+        word = int(swizzle[1], 16)
+        return lane & 32 | (lane & word & 31 | word >> 5 & 31) ^ word >> 10 & 31
+    permute = re.search(r"ds_bpermute\(4 \* \(lane \^ (\d+)\), x\)", call)
+    assert permute is not None
+    return lane ^ int(permute[1])
+
+
+@pytest.mark.parametrize("mask", range(1, 64))
+def test_exchanges_read_the_right_lane(mask: int) -> None:
+    text = text_of(
+        kernel(
+            f"""%e = hip.exchange %n xor {mask} : i32 -> i32
+            hip.store %e, %t[%lane] : i32, memref<64xi32>, i32"""
+        )
+    )
+    assert f"store<int>(t, lane, lane_xor{mask}(n));" in text
+    helper = text.split(f"DEV int lane_xor{mask}(int x)")[1].split("}")[0]
+    assert [source_lane(helper, lane) for lane in range(64)] == [lane ^ mask for lane in range(64)]
+
+
+# ---- offsets
+
+PAGED = """%c8 = arith.constant 8 : i32
+    %row = arith.muli %lane, %c8 : i32
+    scf.for %it = %c0 to %n step %c1 : i32 {
+      %page = hip.load %pages[%it] : memref<16xi64>, i32 -> i64
+      %r = hip.regs : !hip.regs<4 x vector<4xf16>>
+      scf.for %i = %c0 to %c4 step %c1 : i32 {
+        %i8 = arith.muli %i, %c8 : i32
+        %at = arith.addi %row, %i8 : i32
+        %v = hip.load %page[%at] : i64, i32 -> vector<4xf16>
+        hip.set %v, %r[%i] : vector<4xf16>, !hip.regs<4 x vector<4xf16>>, i32
+      } {unroll}
+      %w = hip.get %r[%c0] : !hip.regs<4 x vector<4xf16>>, i32 -> vector<4xf16>
+      hip.store %w, %b[%it] : vector<4xf16>, memref<64xf16>, i32
+    }"""
+PAGES = "%pages: memref<16xi64> {rock.page_table = {page_size = 1024 : i64, elem = f16}}, "
+
+
+def test_offsets_in_pages_stay_in_their_registers() -> None:
+    assert lines(PAGED, PAGES + ARGS) == [
+        "int row = lane * 8;",
+        "for (int it = 0; it < n; ++it) {",
+        "  HOLD(row);",
+        "  const u64 page = lookup(pages, it);",
+        "  f16x4 r[4];",
+        "  UNROLL for (int i = 0; i < 4; ++i) r[i] = load<f16x4>(page, row, i * 8);",
+        "  store<f16x4>(b, it, r[0]);",
+        "}",
+    ]
+
+
+def test_the_hardware_adds_page_lane_and_constant(every_compiler: Compiler) -> None:
+    asm = check(every_compiler, text_of(kernel(PAGED, PAGES + ARGS), "gfx90a"), 1, "gfx90a")
+    loads = re.findall(r"global_load_dwordx2 .*", asm)
+    assert loads
+    assert all(re.search(r", v\d+, s\[\d+:\d+\]", load) for load in loads), loads
+
+
+@pytest.mark.parametrize(
+    ("args", "base", "offset", "expected"),
+    [
+        ("%far: memref<4294967296xf32>", "%far", "%n", "load_far<float>(far, n)"),
+        ("%far: memref<1073741824xf32>", "%far", "%n", "load<float>(far, n)"),
+        ("%far: memref<?xf32>", "%far", "%n", "load_far<float>(far, n)"),
+        ("%far: memref<?xf32>", "%far", "%lane", "load<float>(far, lane)"),
+        ("%far: i64", "%far", "%n", "load_far<float>(far, n)"),
+    ],
+)
+def test_offsets_that_may_not_fit_in_32_bits(args: str, base: str, offset: str, expected: str) -> None:
+    type_ = args.split(": ")[1]
+    body = f"""%z = hip.load {base}[{offset}] : {type_}, i32 -> f32
+    hip.store %z, %o[%lane] : f32, memref<64xf32>, i32"""
+    assert lines(body, f"{args}, {ARGS}") == [f"store<float>(o, lane, {expected});"]
+
+
+# ---- names and comments
+
+
+def test_names_clash_with_nothing() -> None:
+    body = """%float = arith.addf %x, %y : f32
+    %load = arith.addf %float, %float : f32
+    %f32x4 = arith.addf %load, %load : f32
+    %a_1 = arith.mulf %f32x4, %f32x4 : f32
+    %f = arith.mulf %a_1, %a_1 : f32
+    hip.store %f, %o[%lane] : f32, memref<64xf32>, i32"""
+    assert lines(body) == [
+        "const float float2 = x + y;",
+        "const float load2 = float2 + float2;",
+        "const float f32x4_2 = load2 + load2;",
+        "const float a2 = f32x4_2 * f32x4_2;",
+        "store<float>(o, lane, a2 * a2);",
+    ]
+
+
+def test_head_comment() -> None:
+    text = text_of(parse(ATTENTION.read_text()))
+    head = [line.removeprefix("//").removeprefix(" ") for line in text.split("\n\n")[0].splitlines()]
+    assert head == [
+        "decode: Attention of 4 heads x 16 query rows over at most 128 keys, head size 64, f16.",
+        "Pages of 32 tokens.",
+        "",
+        "Written by xpaged for gfx942 (MI300X, MI325X).",
+        "",
+        "  q        f16[4096]  read",
+        "  k_pages  u64[16]    read, page table: addresses of pages of 2048 f16",
+        "  v_pages  u64[16]    read, page table: addresses of pages of 2048 f16",
+        "  last     i32[1]     read",
+        "  out      f16[4096]  written, output 0",
+        "  lse      f32[64]    written, output 1",
+        "",
+        "Launch: grid 4 x 1 x 1, block 256 x 1 x 1 (4 waves), 16896 bytes of static LDS.",
+    ]
+
+
+def test_stages_say_where_they_come_from() -> None:
+    first, second = lines('hip.stage "the first  part" note "ends in a backslash \\\\"\nhip.stage "the second"')[::3]
+    assert re.fullmatch(r"// ---- the first part -+ kernel.mlir:\d+:\d+", first)
+    assert re.fullmatch(r"// ---- the second -+ kernel.mlir:\d+:\d+", second)
+    assert lines('hip.stage "a" note "ends in a backslash \\\\"')[1] == "// ends in a backslash \\."
+
+
+def test_lines_are_not_too_long() -> None:
+    text = text_of(parse(Everything().write()))
+    assert max(len(line) for line in text.splitlines()) <= 120
+
+
+# ---- refusals
+
+
+def refused(module: ModuleOp, match: str, arch: str = "gfx942") -> XpagedError:
+    with pytest.raises(XpagedError, match=match) as error:
+        text_of(module, arch)
+    return error.value
+
+
+@pytest.mark.parametrize(
+    ("operation", "match"),
+    [
+        ("%r = math.tanh %x : f32", "does not know math.tanh"),
+        ("%r = math.powf %x, %y : f32", "does not know math.powf"),
+        ("%z = memref.load %a[%i] : memref<64xf32>\n%r = arith.addf %z, %z : f32", "does not know memref.load"),
+        ("%v = arith.constant dense<1> : vector<4xi32>\n%b0 = arith.cmpi slt, %v, %v : vector<4xi32>\n"
+         "%r = arith.select %b0, %x, %y : f32", "comparisons of vectors"),
+        ("%w = arith.truncf %x : f32 to bf16\n%z = arith.addf %w, %w : bf16\n%r = arith.extf %z : bf16 to f32",
+         "arith.addf on bf16"),
+        ("%w = arith.bitcast %n : i32 to f32\n%r = hip.exchange %w xor 64 : f32 -> f32", "leaves the wave"),
+        ("%w = hip.load %a[%c0] : memref<64xf32>, i32 -> vector<8xf32>\n%r = hip.slice %w at 0 : vector<8xf32> -> f32",
+         "hip.load moves 32 bytes"),
+        ("%w = hip.load %a[%c0] : memref<64xf32>, i32 -> vector<3xf32>\n%r = hip.slice %w at 0 : vector<3xf32> -> f32",
+         "hip.load moves 12 bytes"),
+        ("%w = arith.constant 5 : i7\n%z = arith.extsi %w : i7 to i32\n%r = arith.sitofp %z : i32 to f32",
+         "no C type"),
+    ],
+)  # fmt: skip
+def test_unknown_operations_are_named_with_their_place(operation: str, match: str) -> None:
+    constants = CONSTANTS + "%i = arith.constant 0 : index\n"
+    store = "hip.store %r, %o[%lane] : f32, memref<64xf32>, i32"
+    error = refused(kernel(f"{operation}\n{store}", constants=constants), match)
+    assert error.where.startswith("kernel.mlir:")
+
+
+def test_a_matrix_instruction_of_another_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    arch = get_arch("gfx90a")
+    arch = replace(arch, matrix=arch.matrix[1:])
+    with pytest.raises(XpagedError, match="no matrix instruction mfma_f32_16x16x16_f16"):
+        print_hip(parse(ATTENTION.read_text()), arch)
+
+
+@pytest.mark.parametrize(
+    ("module", "match"),
+    [
+        (lambda: kernel("", block=96), "cannot run"),
+        (lambda: kernel("", block=2048), "cannot run"),
+        (lambda: kernel("", attributes=", rock.lds_bytes = 4 : i64"), "rock.lds_bytes is not what"),
+        (lambda: kernel("%m = hip.lds_alloc : memref<20000xf32, 3>"), "needs more LDS"),
+        (lambda: kernel("scf.for %i = %c0 to %c4 step %c1 : i32 {\n%m = hip.lds_alloc : memref<4xf32, 3>\n}"),
+         "at the top of a kernel"),
+        (lambda: parse("func.func @f() attributes {rock.kernel} { func.return }"), "no usable rock.grid_size"),
+        (lambda: parse("func.func @f() { func.return }"), "holds kernels only"),
+        (lambda: parse("%0 = arith.constant 1 : i32"), "holds kernels only"),
+        (lambda: ModuleOp([]), "no kernel to print"),
+        (lambda: parse('func.func @"a-b"() attributes {rock.kernel} { func.return }'), "a name in C"),
+        (lambda: parse("func.func @while() attributes {rock.kernel} { func.return }"), "a name in C"),
+        (lambda: kernel("", args="%a: tensor<4xf32>", constants=""), "no C type"),
+    ],
+)  # fmt: skip
+def test_kernels_that_cannot_be(module: Callable[[], ModuleOp], match: str) -> None:
+    refused(module(), match)
