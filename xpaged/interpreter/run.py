@@ -1,7 +1,7 @@
 """Running a module on the CPU, level by level, and comparing every level with the reference: what `xpaged run` does."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,9 @@ from xpaged.ir.levels import MODULE_LEVELS, Level, level_of
 from xpaged.ir.locations import set_source, source_of
 from xpaged.lowering.kernel import block_size, grid_size
 from xpaged.passes.pipelines import lower
+
+Edit = Callable[[ModuleOp, Level], None]
+"""Changes a module that stands at a level, in place."""
 
 _BATCH_LANES = 1 << 13
 _BATCH_GROUPS = 64
@@ -111,16 +114,18 @@ def run(
     arch: str | None = None,
     blocks: int | None = None,
     check: bool = False,
+    edit: Edit | None = None,
 ) -> Report:
     """Executes `module` on the CPU at `level` (its own when None; "all": every level from its own down to device).
 
     `inputs` are arrays by name (see `inputs.from_arrays`); without them data are random from `seed`, with pages
     shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups at the tile and device
-    levels. `check` compares every level with the reference. The module itself is not changed.
+    levels. `check` compares every level with the reference. `edit` is called with a copy of each lowered module before it
+    is executed, and may change it: a fault planted there should be found. The module itself is not changed.
 
     Faults of the program are in the report. Raises XpagedError when the module or the inputs are refused.
     """
-    return _Run(module, inputs, seed, arch, blocks, check).run(level)
+    return _Run(module, inputs, seed, arch, blocks, check, edit).run(level)
 
 
 class _Run:
@@ -132,12 +137,13 @@ class _Run:
         arch: str | None,
         blocks: int | None,
         check: bool,
+        edit: Edit | None,
     ) -> None:
         if blocks is not None and blocks < 1:
             raise XpagedError("the number of workgroups to run must be positive", found=blocks)
         self.module = _copy(module)
         self.here = level_of(self.module)
-        self.given, self.arch, self.blocks, self.check = inputs, arch, blocks, check
+        self.given, self.arch, self.blocks, self.check, self.edit = inputs, arch, blocks, check, edit
         self.rng = np.random.default_rng(0 if seed is None else seed)
         self.report = Report()
         self.arguments = arguments_of(kernel_of(self.module))
@@ -164,7 +170,7 @@ class _Run:
             result = LevelReport()
             self.report.levels[each.value] = result
             try:
-                self._execute(current, each, result)
+                self._execute(self._edited(current, each), each, result)
             except XpagedError as error:
                 self._fault(each, error)
                 result.ok = False
@@ -187,6 +193,13 @@ class _Run:
         if self.here < Level.ROCK:
             self._check_lowering(found[-1], attentions)
         return expected
+
+    def _edited(self, module: ModuleOp, level: Level) -> ModuleOp:
+        if self.edit is None:
+            return module
+        copy = _copy(module)
+        self.edit(copy, level)
+        return copy
 
     def _levels(self, level: Level | str | None) -> list[Level]:
         if level is None:
