@@ -1,0 +1,146 @@
+"""From the text of a kernel to a program for this machine's CPU, without a C library.
+
+The program is one object: our headers, the matrix instructions as the table of architectures describes them, the text
+itself (a file of its own, included unchanged), and the list of its kernels.
+"""
+
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from xpaged.arch.table import Arch, MatrixInstruction
+from xpaged.codegen.launch import LaunchDescription
+from xpaged.codegen.toolchain import Compiler, Missing, ToolchainError, find
+from xpaged.errors import XpagedError
+
+HEADERS = ("system.h", "floats.h", "lanes.h", "builtins.h", "xpaged_host.h", "entry.h")
+PROGRAM = "kernel"
+_LDS_END = 0x1000000  # LDS lies before this address and nothing else near it: leaving it is a fault
+_REST = 0x2000000
+_SCALARS = {"f16": "_Float16", "bf16": "short", "f32": "float"}
+
+FLAGS = (
+    *("--target=x86_64-linux-gnu", "-std=c++17", "-O1", "-gline-tables-only", "-gdwarf-4"),
+    *("-ffreestanding", "-fno-pic", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector"),
+    *("-fno-asynchronous-unwind-tables", "-fno-threadsafe-statics", "-fno-optimize-sibling-calls"),
+    *("-ffp-contract=off", "-fno-math-errno", "-ftrivial-auto-var-init=pattern", "-w"),
+    "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,array-bounds,alignment,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+)
+"""How text is compiled: every operation as written, and checks of what C++ leaves undefined."""
+
+
+def host_compilers() -> Iterator[Compiler | Missing]:
+    """The compilers that can make programs for this machine, best first, and why others cannot."""
+    for kind in ("clang", "bundled"):
+        yield from find(kind)
+
+
+def unable() -> str | None:
+    """Why this machine cannot run kernels on its CPU; None when it can."""
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return f"it takes x86-64 Linux, and this is {platform.machine()} {platform.system()}"
+    found = [each for each in host_compilers() if isinstance(each, Missing)]
+    if len(found) == len(list(host_compilers())):
+        return "there is no compiler for it: " + "; ".join(f"{m.what}: {m.reason} ({m.install})" for m in found)
+    return None
+
+
+def choose_compiler() -> Compiler:
+    """The first compiler that can be used. Raises ToolchainError when this machine has none, or is of another kind."""
+    if (reason := unable()) is not None:
+        raise ToolchainError("kernels cannot run on this machine's CPU", found=reason)
+    return next(each for each in host_compilers() if isinstance(each, Compiler))
+
+
+def build(text: str, name: str, arch: Arch, launch: LaunchDescription, compiler: Compiler, folder: Path) -> Path:
+    """
+    Compile and link the kernels of `launch`, whose `text` becomes the file `name` in `folder`; returns the program.
+
+    Raises ToolchainError with the compiler's first error when it refuses the text.
+    """
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise XpagedError("this is no name for a file of HIP text", found=name)
+    for header in HEADERS:
+        (folder / header).write_text(files(__package__ or "").joinpath(header).read_text(encoding="utf-8"), "utf-8")
+    (folder / name).write_text(text, "utf-8")
+    (folder / "kernel.cpp").write_text(_source(name, arch, launch), "utf-8")
+    lds = sum(-(-size // 16) * 16 for size in {each.kernel: each.lds_bytes for each in launch.launches}.values())
+    places = (f"--section-start=xpaged_lds={_LDS_END - lds:#x}", f"--section-start=.rodata={_REST:#x}")
+    try:
+        compiler.step(folder, *compiler.driver, *FLAGS, *_cpu(), f"-DXPAGED_WAVE={arch.wave_size}", "-c", "kernel.cpp")
+        compiler.step(folder, *compiler.linker, "-static", *places, "kernel.o", "-o", PROGRAM)
+    except OSError as err:
+        raise ToolchainError(f"{compiler.name} could not be run: {err.strerror}", found=err.filename) from err
+    return folder / PROGRAM
+
+
+@cache
+def _cpu() -> tuple[str, ...]:
+    """Flags for what this CPU has: instructions that convert half precision, which nearly every one has."""
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        flags = None
+    return ("-mf16c",) if flags is not None and "f16c" in flags[1].split() else ("-msse4.1",)
+
+
+def _source(name: str, arch: Arch, launch: LaunchDescription) -> str:
+    """The program's own lines around the text."""
+    kernels = list(dict.fromkeys(each.kernel for each in launch.launches))
+    for kernel in kernels:
+        if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
+            raise XpagedError("this is no name of a kernel", found=kernel)
+    variables = "apply_to = variable(is_global)"
+    return "\n".join(
+        (
+            '#include "xpaged_host.h"',
+            *(line for each in arch.matrix for line in matrix_lines(each, arch.wave_size)),
+            "// Variables of the text are LDS: they lie together, and the compiler may not know what they hold.",
+            f'#pragma clang attribute push(__attribute__((section("xpaged_lds"))), {variables})',
+            f'#pragma clang attribute push(__attribute__((annotate("LDS"))), {variables})',
+            f'#include "{name}"',
+            "#pragma clang attribute pop",
+            "#pragma clang attribute pop",
+            f"#define XPAGED_KERNELS {' '.join(f'XPAGED_KERNEL({kernel}),' for kernel in kernels)}",
+            '#include "entry.h"',
+            "",
+        )
+    )
+
+
+def kernel_number(launch: LaunchDescription, kernel: str) -> int:
+    """The number of a kernel in the program."""
+    return list(dict.fromkeys(each.kernel for each in launch.launches)).index(kernel)
+
+
+def matrix_lines(instruction: MatrixInstruction, lanes: int) -> list[str]:
+    """A matrix instruction in C++: where in the matrices each lane's values lie, and what it is called."""
+    i = instruction
+    if i.operand not in _SCALARS or i.accumulator != "f32":
+        return []
+    operands = [i.operand_place(lane, e) for lane in range(lanes) for e in range(i.elements)]
+    results = [i.result_place(lane, r) for lane in range(lanes) for r in range(i.registers)]
+    scalar = _SCALARS[i.operand]
+    types = f"{i.builtin}_operand", f"{i.builtin}_result"
+    sizes = f"{i.m}, {i.n}, {i.k}, {i.elements}, {i.registers}"
+    return [
+        _table(f"{i.builtin}_a", [row * i.k + index for row, index in operands]),
+        _table(f"{i.builtin}_b", [index * i.n + column for column, index in operands]),
+        _table(f"{i.builtin}_d", [row * i.n + column for row, column in results]),
+        f"typedef {_vector(scalar, i.elements, types[0])};",
+        f"typedef {_vector('float', i.registers, types[1])};",
+        f"XPAGED_MATRIX({i.builtin}, {sizes}, {scalar}, {types[0]}, {types[0]}, {types[1]})",
+    ]
+
+
+def _vector(scalar: str, lanes: int, name: str) -> str:
+    return f"{scalar} {name}" + (f" __attribute__((ext_vector_type({lanes})))" if lanes > 1 else "")
+
+
+def _table(name: str, values: list[int]) -> str:
+    return f"const unsigned short {name}[] = {{{', '.join(map(str, values))}}};"

@@ -1,0 +1,290 @@
+"""Kernels that run on the CPU: the emitted text, compiled unchanged for this machine, in processes of its own."""
+
+import os
+import shutil
+import signal
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpaged.arch.table import Arch
+from xpaged.codegen.host.arena import Arena, Array
+from xpaged.codegen.host.build import build, choose_compiler, kernel_number
+from xpaged.codegen.host.faults import REPORT, HostFault, Outcome, Text, explain
+from xpaged.codegen.launch import Buffer, Launch, LaunchDescription
+from xpaged.codegen.process import Finished, run_program
+from xpaged.codegen.toolchain import Compiler
+from xpaged.errors import XpagedError, did_you_mean
+
+SECONDS = 600.0
+"""How long the workgroups of one kernel may take."""
+
+_PLAN_WORDS = 13  # of struct Plan of system.h
+_MAP_WORDS = 4
+_LEAST_GROUPS = 2  # that a process is worth its start for
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """
+    The pages behind a page table: row `i` of `pages` is what entry `i` leads to, and lies at place `place[i]` among
+    them (in this order when None; entries of one place share a page). Entries with `mapped` false lead nowhere and
+    hold `garbage`, 64 bits each. With `base` the pages start at an address with the same low 32 bits, `stride` bytes
+    apart. Pages are aligned to `align` bytes and no more. Kernels read pages and do not write them.
+    """
+
+    pages: Array
+    place: Array | None = None
+    mapped: Array | None = None
+    garbage: Array | None = None
+    base: int | None = None
+    stride: int | None = None
+    align: int = 16
+
+
+@dataclass
+class _Run:
+    """Buffers in memory, for all launches of one call."""
+
+    arena: Arena = field(default_factory=Arena)
+    words: dict[str, int] = field(default_factory=dict[str, int])  # what a kernel gets as this argument
+    writes: list[tuple[int, Array]] = field(default_factory=list[tuple[int, Array]])
+    pages: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
+    results: list[tuple[int, Array]] = field(default_factory=list[tuple[int, Array]])
+
+
+class HostKernel:
+    """
+    The kernels of one HIP text, ready to run on this machine's CPU.
+
+        with HostKernel(kernel.hip, arch, kernel.launch) as host:
+            host.launch({"q": q, "k_table": PageTable(k_pages), "v_table": PageTable(v_pages), "out": out})
+
+    The text is compiled once, as it is, and takes some memory and a folder for temporary files until `close`. Every
+    lane runs by itself between operations of its wave or workgroup, so a missing barrier, an exchange that not all
+    lanes reach, and an access outside a buffer show; a kernel that goes wrong ends in a `HostFault` that says where.
+
+    Raises ToolchainError when this machine has no compiler for it, or the compiler refuses the text.
+    """
+
+    def __init__(
+        self, text: str, arch: Arch, launch: LaunchDescription, *, compiler: Compiler | None = None
+    ) -> None:
+        self.arch = arch
+        self.description = launch
+        self.compiler = choose_compiler() if compiler is None else compiler
+        self.seconds = 0.0
+        """Processor time that the kernels took so far."""
+        folder = Path(tempfile.mkdtemp(prefix="xpaged-"))
+        self._close = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        try:
+            first = launch.launches[0]
+            file = Path(first.object).stem + ".hip"
+            program = build(text, file, arch, launch, self.compiler, folder)
+        except BaseException:
+            self.close()
+            raise
+        self._text = Text(first.kernel, file, tuple(text.splitlines()), program)
+
+    def close(self) -> None:
+        """Remove the program and all temporary files."""
+        self._close()
+
+    def __enter__(self) -> "HostKernel":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def launch(
+        self,
+        buffers: Mapping[str, Array | PageTable],
+        *,
+        groups: Sequence[int] | None = None,
+        jobs: int | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        """
+        Run all launches in order, or only the workgroups `groups` of each, spread over `jobs` processes (as many as
+        there are processors by default).
+
+        `buffers` holds an array for each buffer of the launch description, and for a page table a `PageTable`. What
+        the kernels write is written to these arrays, which must then lie in memory without gaps; a workspace may be
+        left out. Memory for a kernel's eyes only (LDS, workspaces, registers that were not set) is filled with NaN.
+
+        Raises HostFault when a kernel goes wrong or takes longer than `seconds`, XpagedError for buffers that do not
+        fit the description.
+        """
+        run = self._place(buffers)
+        plans = [self._plan(each, run, groups) for each in self.description.launches]
+        jobs = len(os.sched_getaffinity(0)) if jobs is None else jobs
+        words = max(map(len, plans)) + _MAP_WORDS * run.arena.count_mappings()
+        reserved = 8 * words + jobs * REPORT.itemsize
+        file = run.arena.make(reserved)
+        try:
+            for address, values in run.writes:
+                run.arena.write(address, values)
+            for addresses, pages in run.pages:
+                run.arena.write_pages(addresses, pages)
+            for each, plan in zip(self.description.launches, plans, strict=True):
+                self._execute(each, self._finish(plan, run.arena, jobs), run.arena, file, jobs, seconds)
+        finally:
+            os.close(file)
+        for address, array in run.results:
+            array.reshape(-1).view(np.uint8)[:] = run.arena.bytes_at(address, array.nbytes)
+
+    # ---- buffers
+
+    def _place(self, buffers: Mapping[str, Array | PageTable]) -> _Run:
+        known = {buffer.name: buffer for buffer in self.description.buffers}
+        for name in buffers:
+            if name not in known:
+                raise XpagedError(f"the kernel has no buffer '{name}'", fix=did_you_mean(name, known))
+        run = _Run()
+        for buffer in known.values():
+            given = buffers.get(buffer.name)
+            if given is None and buffer.kind == "workspace":
+                run.words[buffer.name] = run.arena.reserve(buffer.name, buffer.bytes, writable=True)
+            elif given is None:
+                raise XpagedError(f"buffer '{buffer.name}' is missing", expected=f"{buffer.bytes} bytes")
+            elif isinstance(given, PageTable):
+                self._place_table(buffer, given, run)
+            else:
+                self._place_array(buffer, given, run)
+        return run
+
+    @staticmethod
+    def _place_array(buffer: Buffer, array: Array, run: _Run) -> None:
+        if buffer.kind == "page_table":
+            raise XpagedError(
+                f"'{buffer.name}' is a page table", found=f"an array of {array.dtype}", expected="a PageTable"
+            )
+        if array.nbytes != buffer.bytes:
+            raise XpagedError(
+                f"buffer '{buffer.name}' has the wrong size",
+                found=f"{array.nbytes} bytes",
+                expected=f"{buffer.bytes}: {buffer.dtype} {list(buffer.shape)}",
+            )
+        if buffer.kind == "scalar":
+            run.words[buffer.name] = int.from_bytes(array.tobytes(), "little")
+            return
+        writable = buffer.access != "read"
+        if writable and not (array.flags.c_contiguous and array.flags.writeable):
+            raise XpagedError(f"buffer '{buffer.name}' is written, and the array cannot be", found=str(array.flags))
+        address = run.arena.reserve(buffer.name, array.nbytes, writable=writable)
+        run.words[buffer.name] = address
+        run.writes.append((address, array))
+        if writable:
+            run.results.append((address, array))
+
+    @staticmethod
+    def _place_table(buffer: Buffer, table: PageTable, run: _Run) -> None:
+        count = len(table.pages)
+        if buffer.kind != "page_table" or count * 8 != buffer.bytes:
+            raise XpagedError(
+                f"pages do not fit buffer '{buffer.name}'",
+                found=f"{count} pages",
+                expected=f"a {buffer.kind} of {buffer.bytes} bytes",
+            )
+        place = np.arange(count) if table.place is None else table.place
+        mapped = np.ones(count, np.bool_) if table.mapped is None else table.mapped
+        garbage = np.full(count, 0xDEAD << 48, np.uint64) if table.garbage is None else table.garbage.view(np.uint64)
+        used = np.zeros(int(place.max(initial=-1)) + 1, np.bool_)
+        used[place[mapped]] = True
+        size = table.pages[:1].nbytes
+        addresses = run.arena.reserve_pages(
+            buffer.name,
+            len(used),
+            size,
+            align=table.align,
+            stride=-(-size // table.align) * table.align if table.stride is None else table.stride,
+            base=table.base,
+            mapped=used,
+        )
+        run.pages.append((addresses[place[mapped]], table.pages.reshape(count, -1)[mapped]))
+        entries = np.where(mapped, addresses[place], garbage)
+        address = run.arena.reserve(buffer.name, entries.nbytes, writable=False)
+        run.words[buffer.name] = address
+        run.writes.append((address, entries))
+
+    # ---- processes
+
+    def _plan(self, launch: Launch, run: _Run, groups: Sequence[int] | None) -> list[int]:
+        """The words of struct Plan and the lists behind it; those that need the memory are still missing."""
+        grid = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        todo = range(grid) if groups is None else groups
+        if len(todo) and not 0 <= min(todo) <= max(todo) < grid:
+            raise XpagedError(
+                f"kernel '{launch.kernel}' has no such workgroup", found=list(todo), expected=f"0 .. {grid - 1}"
+            )
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        if threads % self.arch.wave_size or not 0 < threads <= self.arch.max_workgroup:
+            raise XpagedError(
+                f"kernel '{launch.kernel}' has workgroups that are no whole waves",
+                found=f"{threads} lanes",
+                expected=f"a multiple of {self.arch.wave_size}, at most {self.arch.max_workgroup}",
+            )
+        arguments_at = 8 * _PLAN_WORDS
+        groups_at = arguments_at + 8 * len(launch.args)
+        head = [0, kernel_number(self.description, launch.kernel), threads, *launch.grid[:2]]
+        head += [len(launch.args), arguments_at, 0, groups_at + 8 * len(todo), len(todo), groups_at, 0, 0]
+        return [*head, *(run.words[name] for name in launch.args), *todo]
+
+    @staticmethod
+    def _finish(plan: list[int], arena: Arena, jobs: int) -> Array:
+        """The whole plan, ready to be read by the processes."""
+        maps = [word for m in arena.mappings for word in (m.address, m.offset, m.bytes, int(m.writable))]
+        words = np.array([*plan, *maps], np.uint64)
+        words[7] = len(arena.mappings)
+        words[11] = words.nbytes
+        words[0] = words.nbytes + jobs * REPORT.itemsize
+        return words
+
+    def _execute(self, launch: Launch, plan: Array, arena: Arena, file: int, jobs: int, seconds: float) -> None:
+        arena.file[: plan.nbytes] = plan.view(np.uint8)
+        reports = arena.file[plan.nbytes : plan.nbytes + jobs * REPORT.itemsize].view(REPORT)
+        reports[:] = np.zeros(1, REPORT)
+        count = max(1, min(jobs, int(plan[9]) // _LEAST_GROUPS))
+        program = str(self._text.program)
+
+        def start(job: int) -> Finished:
+            command = (program, str(file), str(job))
+            return run_program(command, environment={}, seconds=seconds, files=(file,))
+
+        try:
+            if count == 1:
+                ends = [start(0)]
+            else:
+                with ThreadPoolExecutor(max_workers=count) as pool:
+                    ends = list(pool.map(start, range(count)))
+        except OSError as err:
+            raise HostFault(
+                f"kernel '{launch.kernel}' could not be started: {err.strerror}",
+                found=program,
+                fix="point TMPDIR to a folder that programs may be started from",
+            ) from err
+        self.seconds += float(reports["nanoseconds"].sum()) / 1e9
+        faults: list[HostFault] = []
+        for report, end in zip(reports, ends, strict=False):
+            if end.timed_out:
+                raise HostFault(
+                    f"kernel '{launch.kernel}' did not end within {seconds:g} s and was stopped",
+                    fix="run fewer workgroups, or give it more time",
+                )
+            if report["outcome"] == Outcome.NOTHING:
+                faults.append(_killed(launch, end))
+            elif report["outcome"] != Outcome.FINISHED:
+                faults.append(explain(report, self._text, arena))
+        if faults:
+            raise min(faults, key=lambda fault: -1 if fault.workgroup is None else fault.workgroup)
+
+
+def _killed(launch: Launch, end: Finished) -> HostFault:
+    how = f"exit status {end.status}" if end.status >= 0 else signal.Signals(-end.status).name
+    return HostFault(f"kernel '{launch.kernel}' ended without a report", found=how)
