@@ -123,6 +123,7 @@ class Machine:
         self.mask: Array | None = None
         self.active = self.lanes
         self.frame: list[Value] = []
+        self.iteration: Sequence[Array] = ()  # coordinates of the innermost linalg.generic
         self.ops = 0
         self.lane_ops = 0
 

@@ -19,7 +19,7 @@ from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, Maker, OpCode, Program, RegionCode, Value
 from xpaged.interpreter.inputs import Argument, Inputs, arguments_of, kernel_of
 from xpaged.interpreter.memory import Memory
-from xpaged.interpreter.numerics import Array, dtype_of
+from xpaged.interpreter.numerics import Array, dtype_of, is_float
 from xpaged.interpreter.rules.rock import Operands, key_range
 from xpaged.interpreter.views import MemRef, materialize, positions, strides_of, view_through
 from xpaged.testing import bounds, oracle
@@ -191,7 +191,7 @@ class _Evaluation:
         else:
             flat = np.zeros(arg.count, arg.dtype)
         if not isinstance(arg.type, MemRefType):
-            return arg.logical(flat)
+            return arg.logical(flat.astype(np.float64) if is_float(flat.dtype) else flat)
         made = self.memory.allocate(max(flat.nbytes, 1), name=arg.name, dtype=flat.dtype)
         self.memory.write_array(made.base, flat)
         self.bases[made.base] = arg
