@@ -370,6 +370,10 @@ class SplatOp(IRDLOperation):
     def __init__(self, value: SSAValue, lanes: int) -> None:
         super().__init__(operands=[value], result_types=[VectorType(value.type, [lanes])])
 
+    def verify_(self) -> None:
+        if self.value.type != element_of(self.result.type):
+            raise VerifyException(f"hip.splat: cannot put {self.value.type} into {self.result.type}")
+
 
 @irdl_op_definition
 class SliceOp(IRDLOperation):
@@ -391,6 +395,8 @@ class SliceOp(IRDLOperation):
         end = self.offset.value.data + lanes_of(self.result.type)
         if self.offset.value.data < 0 or end > lanes_of(self.value.type):
             raise VerifyException(f"hip.slice: elements up to {end} asked of {self.value.type}")
+        if element_of(self.result.type) != element_of(self.value.type):
+            raise VerifyException(f"hip.slice: {self.value.type} holds no {element_of(self.result.type)}")
 
 
 @irdl_op_definition
@@ -446,6 +452,8 @@ class ExchangeOp(IRDLOperation):
     def verify_(self) -> None:
         if self.value.type != self.result.type or self.value.type not in (f32, i32):
             raise VerifyException(f"hip.exchange moves f32 or i32 scalars, found {self.value.type}")
+        if self.xor.value.data < 1:
+            raise VerifyException(f"hip.exchange: a lane is another one's partner, found xor {self.xor.value.data}")
 
 
 @irdl_op_definition
@@ -461,6 +469,11 @@ class Exp2Op(IRDLOperation):
     def __init__(self, value: SSAValue) -> None:
         super().__init__(operands=[value], result_types=[value.type])
 
+    def verify_(self) -> None:
+        if not isinstance(element_of(self.value.type), AnyFloat):
+            raise VerifyException(f"hip.exp2 takes floats, found {self.value.type}")
+        _check_same(self.value.type, self.result.type, self.name)
+
 
 @irdl_op_definition
 class UniformOp(IRDLOperation):
@@ -474,6 +487,14 @@ class UniformOp(IRDLOperation):
 
     def __init__(self, value: SSAValue) -> None:
         super().__init__(operands=[value], result_types=[value.type])
+
+    def verify_(self) -> None:
+        _check_same(self.value.type, self.result.type, self.name)
+
+
+def _check_same(value: Attribute, result: Attribute, name: str) -> None:
+    if value != result:
+        raise VerifyException(f"{name}: the result is of the type of its operand, {value}, found {result}")
 
 
 class _MarkOp(IRDLOperation):
