@@ -67,14 +67,14 @@ def _compile(module: ModuleOp) -> list[Kernel]:
         for note in kernel.notes:
             print(f"           {note}")
     paths = write_kernels(kernels, OUT)
-    print(f"   written to {OUT}{'/'}: {', '.join(p.name for p in paths)}\n")
+    print(f"   {len(paths)} files written to {OUT}: HIP text, assembly, code object and launch description of each\n")
     return list(kernels)
 
 
 def _run(module: ModuleOp) -> Report:
     print("2. every level on the CPU: pages shuffled, dead slots and unmapped pages poisoned; compared with float64")
     report = run(module, level="all", seed=1, check=True)
-    print("   level          seconds   largest error   bound there   ")
+    print("   level          seconds   largest error   bound there")
     for name, level in report.levels.items():
         print(f"   {name:<12} {level.seconds:>9.2f}   {_errors(level)}   {'ok' if level.ok else 'WRONG'}")
     _faults(report)
@@ -97,7 +97,9 @@ def _plant(module: ModuleOp) -> Report:
     print("\n3. the same kernel with one fault: the device program drops the last valid key (`<` for `<=`)")
     report = run(module, level=Level.DEVICE, seed=1, check=True, edit=_drop_last_key)
     level = report.levels[Level.DEVICE.value]
-    print(f"   {Level.DEVICE.value:<12} {level.seconds:>9.2f}   {_errors(level)}   {'MISSED' if report.ok else 'caught'}")
+    print(
+        f"   {Level.DEVICE.value:<12} {level.seconds:>9.2f}   {_errors(level)}   {'MISSED' if report.ok else 'caught'}"
+    )
     _faults(report)
     return report
 

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 
 from xpaged.arch import arch_of
 from xpaged.errors import XpagedError, did_you_mean
+from xpaged.interpreter.compare import Output, compare
 from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.inputs import (
     Argument,
@@ -23,7 +24,7 @@ from xpaged.interpreter.inputs import (
 )
 from xpaged.interpreter.memory import Memory, MemoryFault
 from xpaged.interpreter.numerics import Array, is_float
-from xpaged.interpreter.reference import Attention, Expected, Reference, capture, elements, references
+from xpaged.interpreter.reference import Attention, Reference, capture, elements, references
 from xpaged.interpreter.sampling import mark_dead, random_inputs
 from xpaged.interpreter.views import materialize
 from xpaged.ir.levels import MODULE_LEVELS, Level, level_of
@@ -38,27 +39,6 @@ _BATCH_LANES = 1 << 13
 _BATCH_GROUPS = 64
 _GRAPH_SCORES = 1 << 22
 """Graphs with more scores than this are not evaluated in float64 as a whole."""
-
-
-@dataclass
-class Output:
-    """One output of one level: `values` flat in memory order, and where the program wrote it."""
-
-    number: int
-    name: str
-    values: Array
-    written: Array
-    max_error: float | None = None
-    bound: float | None = None
-    nan: int = 0
-    ok: bool = True
-
-    def as_json(self) -> dict[str, Any]:
-        """The entry of the report; error and bound are those of one element, the one with the largest error."""
-        entry: dict[str, Any] = {"name": self.name, "nan": self.nan}
-        if self.max_error is not None:
-            entry = {"name": self.name, "max_error": self.max_error, "bound": self.bound, "nan": self.nan}
-        return entry
 
 
 @dataclass
@@ -176,9 +156,7 @@ class _Run:
                 result.ok = False
                 continue
             if self.check:
-                for output in result.outputs:
-                    _compare(output, expected[each < Level.ROCK].outputs[output.number])
-                    result.ok &= output.ok
+                result.ok &= compare(result.outputs, expected[each < Level.ROCK])
         return self.report
 
     def _expected(
@@ -376,21 +354,3 @@ def _copy(module: ModuleOp) -> ModuleOp:
     copy = module.clone()
     set_source(copy, source_of(module))
     return copy
-
-
-def _compare(output: Output, expected: Expected) -> None:
-    """Compares the written elements of an output with what is expected, where something is."""
-    compared = ~np.isnan(expected.value) & output.written
-    found = output.values.reshape(-1)[compared].astype(np.float64)
-    wanted, bound = expected.value[compared], expected.bound[compared]
-    output.nan = int(np.isnan(found).sum())
-    with np.errstate(invalid="ignore"):
-        error = np.where(found == wanted, 0.0, np.abs(found - wanted))  # equal infinities are no error
-    error[np.isnan(error)] = np.inf
-    output.ok = bool((error <= bound).all())
-    if not len(error):
-        output.max_error = output.bound = 0.0
-        return
-    wrong = error > bound
-    at = int(np.argmax(np.where(wrong, error, -1.0) if wrong.any() else error))
-    output.max_error, output.bound = float(error[at]), float(bound[at])

@@ -38,6 +38,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
+    IsolatedFromAbove,
     IsTerminator,
     MemoryReadEffect,
     MemoryWriteEffect,
@@ -266,7 +267,7 @@ class TileMapOp(IRDLOperation):
     inputs = var_operand_def()
     result = result_def(TileType)
     body = region_def("single_block")
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), IsolatedFromAbove())
 
     def __init__(self, inputs: Sequence[SSAValue], body: Region, result_type: TileType) -> None:
         super().__init__(operands=[list(inputs)], regions=[body], result_types=[result_type])
