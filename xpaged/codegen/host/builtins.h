@@ -70,17 +70,25 @@ template <int M, int N, int K, int ELEMENTS, int REGISTERS, class Operand> struc
   float d[WAVE * REGISTERS];
 
   __attribute__((noinline)) void multiply(const u16* a_place, const u16* b_place, const u16* d_place) {
-    __attribute__((uninitialized)) float left[M * K], right[K * N], sums[M * N];
+    typedef float Row __attribute__((ext_vector_type(N)));
+    __attribute__((uninitialized)) float left[M * K];
+    __attribute__((uninitialized)) union {
+      Row rows[K];
+      float elements[K * N];
+    } right;
+    __attribute__((uninitialized)) union {
+      Row rows[M];
+      float elements[M * N];
+    } sums;
     for (u32 i = 0; i < WAVE * ELEMENTS; ++i) left[a_place[i]] = widened(a[i]);
-    for (u32 i = 0; i < WAVE * ELEMENTS; ++i) right[b_place[i]] = widened(b[i]);
-    for (u32 i = 0; i < WAVE * REGISTERS; ++i) sums[d_place[i]] = d[i];
+    for (u32 i = 0; i < WAVE * ELEMENTS; ++i) right.elements[b_place[i]] = widened(b[i]);
+    for (u32 i = 0; i < WAVE * REGISTERS; ++i) sums.elements[d_place[i]] = d[i];
     for (int m = 0; m < M; ++m) {
-      for (int k = 0; k < K; ++k) {
-        const float x = left[m * K + k];
-        for (int n = 0; n < N; ++n) sums[m * N + n] += x * right[k * N + n];
-      }
+      Row sum = sums.rows[m];
+      for (int k = 0; k < K; ++k) sum += left[m * K + k] * right.rows[k];
+      sums.rows[m] = sum;
     }
-    for (u32 i = 0; i < WAVE * REGISTERS; ++i) d[i] = sums[d_place[i]];
+    for (u32 i = 0; i < WAVE * REGISTERS; ++i) d[i] = sums.elements[d_place[i]];
   }
 };
 
