@@ -12,6 +12,7 @@ import pytest
 from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.memory import Memory, MemoryFault
+from xpaged.interpreter.numerics import to_half
 from xpaged.interpreter.views import MemRef
 from xpaged.ir.parsing import parse
 
@@ -337,6 +338,19 @@ def test_exp2() -> None:
     (got,) = run(body, "%x: vector<2xf32>", [x], "vector<2xf32>")
     np.testing.assert_allclose(got[:, 0], np.exp2(x[:, 0].astype(np.float64)), rtol=1e-6)
     assert (got[:, 1] == 0).all()
+
+
+def test_to_half_rounds_as_the_hardware_does() -> None:
+    rng = np.random.default_rng(2)
+    tiny = (rng.random(1 << 14) - 0.5) * 2.0 ** -rng.integers(10, 28, 1 << 14)
+    bits = rng.integers(0, 1 << 32, 1 << 14, dtype=np.uint32).view(F32)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519, 65520, -65520, 2.0**-14, 2.0**-25, -(2.0**-25)]
+    values = np.concatenate([tiny, bits, special]).astype(F32)
+    with np.errstate(all="ignore"):
+        expected = values.astype(F16)
+        got = to_half(values)
+    assert ((got.view(np.uint16) == expected.view(np.uint16)) | np.isnan(expected)).all()
+    assert (np.isnan(got) == np.isnan(expected)).all()
 
 
 def test_barrier_needs_the_whole_workgroup() -> None:

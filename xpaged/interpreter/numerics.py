@@ -70,20 +70,49 @@ def widen(values: Array) -> Array:
     return values.astype(F32)
 
 
+def to_half(values: Array) -> Array:
+    """float32 `values` as float16, rounded to nearest (ties to even). The same as `values.astype(np.float16)`, which
+    takes a hundred times longer for each result that is inexact and below the normal numbers: it raises a flag."""
+    small = np.abs(values) < np.float32(2.0**-14)
+    if small.any():  # float16's spacing there is 2**-24, that of float32 in [0.5, 1)
+        rounded = (values + np.float32(0.75)) - np.float32(0.75)
+        values = np.where(small, np.copysign(rounded, values), values)
+    return values.astype(F16)
+
+
+def narrow(x: Array, dtype: np.dtype[Any]) -> Array:
+    """`x.astype(dtype)`, several times faster from float32 to float16 (ten times where the results are subnormal).
+
+    The bits of a normal result are those of `x` rounded at the 13th and rebiased; a subnormal one is what adding 0.5,
+    whose last place is a float16's smallest step, leaves in the lowest bits.
+    """
+    if x.dtype != np.float32 or dtype != np.float16:
+        return x.astype(dtype, copy=False)
+    bits = x.view(np.uint32)
+    magnitude = bits & np.uint32(0x7FFF_FFFF)
+    result = (magnitude >> 13) & np.uint32(1)
+    result += magnitude
+    result -= np.uint32((112 << 23) - 0xFFF)
+    result >>= np.uint32(13)
+    np.minimum(result, np.uint32(0x7C00), out=result)
+    small = magnitude < np.uint32(0x3880_0000)
+    if small.any():
+        steps = (magnitude.view(np.float32) + np.float32(0.5)).view(np.uint32) - np.uint32(0x3F00_0000)
+        np.copyto(result, steps, where=small)
+    if magnitude.size and magnitude.max() > np.uint32(0x7F80_0000):
+        result[magnitude > np.uint32(0x7F80_0000)] = 0x7E00
+    result |= (bits >> 16) & np.uint32(0x8000)
+    return result.astype(np.uint16).view(np.float16)
+
+
 def narrowed(values: Any, dtype: np.dtype[Any]) -> Any:
     """A conversion to `dtype` in exact evaluation: arrays stay as they are, what follows its own error is told."""
     return values if isinstance(values, np.ndarray) else values.narrowed(dtype)
 
 
 def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
-    """float32 `values` rounded to the nearest value of `dtype` (ties to even) and kept as float32.
-
-    The same as `widen(values.astype(dtype))`, without the detour through packed 16-bit numbers when the values are of
-    magnitude at most 1 -- see `round_unit_to_half`.
-    """
-    if dtype == F32 or dtype == np.float64:
-        return values
-    return widen(values.astype(dtype))
+    """float32 `values` rounded to the nearest value of `dtype` (ties to even) and kept as float32."""
+    return values if dtype == F32 or dtype == np.float64 else widen(narrow(values, dtype))
 
 
 def round_unit_to_half(values: Array) -> Array:

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Value, binary, nullary, rule, unary
-from xpaged.interpreter.numerics import Array, dtype_of, narrowed, widen
+from xpaged.interpreter.numerics import F16, F32, Array, dtype_of, narrowed, to_half, widen
 
 Binary = Callable[[Array, Array], Array]
 
@@ -215,6 +215,8 @@ def convert_float(op: Operation, b: Compiler) -> OpCode:
         return unary(lambda x: narrowed(x, storage))
     if dtype == np.float32 and isinstance(op, arith.ExtFOp):
         return unary(widen)
+    if dtype == F16 and b.dtype(op.operands[0].type) == F32:
+        return unary(to_half)
     return unary(lambda x: x.astype(dtype))
 
 
