@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpaged.interpreter.evaluator import Machine, Program
-from xpaged.interpreter.numerics import round_to, round_unit_to_half, widen
+from xpaged.interpreter.numerics import narrow, round_to, round_unit_to_half, widen
 from xpaged.ir.parsing import parse
 
 I32 = st.integers(-(2**31), 2**31 - 1)
@@ -195,6 +195,17 @@ def test_rounding_to_half_in_float32_is_the_conversion() -> None:
     near = np.concatenate([np.nextafter(middles.astype(np.float32), d) for d in (np.float32(0), np.float32(1))])
     values = np.concatenate([unit, middles, near, np.random.default_rng(0).random(100000)]).astype(np.float32)
     np.testing.assert_array_equal(round_unit_to_half(values), values.astype(np.float16).astype(np.float32))
+
+
+def test_narrowing_to_half_is_the_conversion() -> None:
+    values = np.concatenate([every_half().astype(np.float32) * np.float32(f) for f in (1, 1.0004882, 0.9997, 0.5, 0.3)])
+    with np.errstate(all="ignore"):
+        expected = values.astype(np.float16)
+    few = np.concatenate([narrow(part, expected.dtype) for part in np.array_split(values, 64)])
+    for found in (narrow(values, expected.dtype), few):
+        nan = np.isnan(expected)
+        assert (np.isnan(found) == nan).all()
+        assert found[~nan].tobytes() == expected[~nan].tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])

@@ -215,3 +215,31 @@ def test_options_of_the_generator(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("name", ["out0", "out1"])
 def test_the_same_from_the_package(name: str) -> None:
     assert f"rock-memref/{name}" in xpaged.run(CASE.module()).arrays()
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("parts", [2, 3, 4])
+def test_results_over_parts_of_the_keys_are_merged_before_they_are_compared(dtype: str, parts: int) -> None:
+    def module(**changes: Any) -> Any:
+        sizes: dict[str, Any] = {"heads_q": 2, "seq_q": 3, "seq_k": 20, "dim_qk": 8, "page_size": 40, "kv_index": (13,)}
+        return xpaged.attention(**sizes, dtype=dtype, lse=True, split_kv=parts, **changes)
+
+    report = run(module(), check=True)
+    assert report.ok, report.as_json()
+    out, lse = report.levels["rock-memref"].outputs
+    assert (out.values.size, lse.values.size) == (2 * parts * 3 * 8, 2 * parts * 3)
+    assert out.max_error is not None
+    assert out.max_error > 0 or dtype == "f32"
+
+
+def test_a_part_that_is_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = xpaged.attention(heads_q=2, seq_q=3, seq_k=20, dim_qk=8, page_size=40, lse=True, split_kv=2)
+    monkeypatch.setattr(runner, "compare", lambda outputs, reference: _spoiled(outputs, reference))
+    assert not run(module, check=True).ok
+
+
+def _spoiled(outputs: Any, reference: Any) -> bool:
+    from xpaged.interpreter.compare import compare
+
+    outputs[1].values[4] += 0.25
+    return compare(outputs, reference)

@@ -83,10 +83,28 @@ class Expected:
 
 
 @dataclass
+class Merged:
+    """An output and an LSE that hold results over parts of the keys: only what the parts give together is known.
+
+    `numbers` are the two results, `positions` where their elements `[G, parts, Sq, Dv]` and `[G, parts, Sq]` lie.
+    """
+
+    numbers: tuple[int, int]
+    positions: tuple[Array, Array]
+    expected: tuple[Expected, Expected]
+
+    def merge(self, out: Array, lse: Array) -> tuple[Array, Array]:
+        """The merged results, flat, of the two outputs (flat, in memory order)."""
+        merged = oracle.merge(out[self.positions[0]], lse[self.positions[1]])
+        return merged[0].reshape(-1), merged[1].reshape(-1)
+
+
+@dataclass
 class Reference:
     """The expected outputs of a module, by result number; `attentions` are what they were computed from."""
 
     outputs: dict[int, Expected] = field(default_factory=dict[int, Expected])
+    merged: list[Merged] = field(default_factory=list[Merged])
     attentions: list[Attention] = field(default_factory=list[Attention])
 
 
@@ -120,8 +138,6 @@ class _Solutions:
     )
 
     def of(self, number: int, attention: Attention) -> tuple[bounds.Bounded, bounds.Bounded]:
-        if attention.parts > 1:
-            raise XpagedError("results over parts of the keys cannot be checked yet", at=attention.op)
         if number == len(self.found):
             self.found.append(attention.solve(self.graphs))
         out, lse = self.found[number][self.graphs.index(self.graph)]
@@ -168,6 +184,9 @@ class _Evaluation:
             if attention.out is None:
                 continue
             solved = self.solutions.of(number, attention)
+            if attention.parts > 1:
+                self._merged(found, attention, *solved)
+                continue
             for target, value in zip((attention.out, attention.lse), solved, strict=True):
                 if target is None:
                     continue
@@ -181,6 +200,19 @@ class _Evaluation:
                 there = position >= 0
                 expected.value[position[there]] = value.value[there]
                 expected.bound[position[there]] = value.error[there]
+
+    def _merged(self, found: Reference, attention: Attention, out: bounds.Bounded, lse: bounds.Bounded) -> None:
+        """Where the parts of a result lie and what they give together."""
+        targets = attention.out, attention.lse
+        if targets[0] is None or targets[1] is None:
+            raise XpagedError("parts of the keys need both an output and an LSE", at=attention.op)
+        numbers = [self.arguments[t[0]].output for t in targets if t is not None]
+        if numbers[0] is None or numbers[1] is None:
+            raise XpagedError("attention writes to an argument that is not an output", at=attention.op)
+        shape = (len(out), attention.parts, *out.shape[1:])
+        expected = [Expected(v.value.reshape(-1), np.broadcast_to(v.error, v.shape).reshape(-1)) for v in (out, lse)]
+        positions = targets[0][1].reshape(shape), targets[1][1].reshape(shape[:3])
+        found.merged.append(Merged((numbers[0], numbers[1]), positions, (expected[0], expected[1])))
 
     def _value(self, arg: Argument) -> Value:
         """An argument as the exact evaluation sees it; tables hold codes instead of addresses."""
@@ -205,6 +237,8 @@ class _Evaluation:
             self.attentions.append(attention)
             if not op.results:
                 return None
+            if attention.parts > 1 and self.solutions is not None:
+                raise XpagedError("results over parts of the keys cannot be checked while they are tensors", at=op)
             number = len(self.attentions) - 1
             out, lse = _nothing(attention) if self.solutions is None else self.solutions.of(number, attention)
             if isinstance(op, AttentionOp) and op.oTransposed is not None:

@@ -100,8 +100,8 @@ def run(
 
     `inputs` are arrays by name (see `inputs.from_arrays`); without them data are random from `seed`, with pages
     shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups at the tile and device
-    levels. `check` compares every level with the reference. `edit` is called with a copy of each lowered module before it
-    is executed, and may change it: a fault planted there should be found. The module itself is not changed.
+    levels. `check` compares every level with the reference. `edit` is called with a copy of each lowered module before
+    it is executed, and may change it: a fault planted there should be found. The module itself is not changed.
 
     Faults of the program are in the report. Raises XpagedError when the module or the inputs are refused.
     """

@@ -27,6 +27,9 @@ maximum grows: relative error `gamma(2 n + 16)` of the sum of magnitudes. With `
 
 **LSE.** `sum P_j eps_j + gamma + 4 ULP32 (max |s| + |lse|) + u(lse) |lse|`.
 
+**Parts.** Each part's output and LSE round on their own: `(u(out) + 2 |error of an LSE|) sum P_j |v_j|` is added, where
+no part's LSE is larger than `max |s| + log n`. The merge itself is exact.
+
 **Graphs.** Levels 0 and 1 round after each operation: with `u` of the graph's type, `u |s_j|` on the raw score, `u`
 on each operation of the score region, `u |s_j - m|` on the difference and `4 u` on exponential, sum, reciprocal and
 product; and `tiny` on the product.
@@ -233,12 +236,14 @@ def _propagate(ufunc: np.ufunc, x: list[Any], e: list[Any], result: Any) -> Any:
 @dataclass(frozen=True)
 class Types:
     """The types that an attention computes in: `p` is what P is rounded to (V's), `softmax` what scores are rounded
-    to; with `graph` every operation rounds to that type, as levels 0 and 1 do."""
+    to; with `parts` the keys are split and the rounded results of the parts merged; with `graph` every operation rounds
+    to that type, as levels 0 and 1 do."""
 
     p: np.dtype[Any]
     out: np.dtype[Any]
     lse: np.dtype[Any]
     softmax: np.dtype[Any]
+    parts: int = 1
     graph: np.dtype[Any] | None = None
 
 
@@ -295,6 +300,10 @@ def _attention(
     lse = below + 4 * ULP32 * (top[:, 0] + length) + unit(types.lse) * length
     if types.graph is not None:
         lse += 4 * unit(types.graph) * (1 + length + top[:, 0])
+    if types.parts > 1:
+        longest = top[:, 0] + np.log(head.p.shape[1])  # no part's LSE is larger
+        lse += unit(types.lse) * longest + 4 * ULP32 * longest
+        out += (unit(types.out) + 2 * lse)[:, None] * (head.p @ magnitude) + tiny(types.out)
     empty = np.logical_not(np.logical_or.reduce(kept, axis=1))
     return np.where(empty[:, None], 0.0, out), np.where(empty, 0.0, lse)
 
