@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import (
     ArrayAttr,
     ContainerType,
@@ -386,14 +387,7 @@ def place(arguments: Sequence[Argument], inputs: Inputs, memory: Memory, poison:
 
 def _place_pages(arg: Argument, pages: Pages, memory: Memory, poison: bool, random: bool) -> Array:
     """Puts the pages of a table into memory and returns the table, `int64[entries]`."""
-    data, mapped, dead = pages.data, pages.mapped, pages.dead
-    if dead is not None and poison and random:
-        mapped = mapped & ~dead.all(axis=1)
-        data = np.where(dead, poison_of(data.dtype), data)
-    elif not poison:
-        unusable = ~mapped[:, None] if dead is None else dead | ~mapped[:, None]
-        data = np.where(unusable & ~finite(data), np.zeros(1, data.dtype), data)
-        mapped = np.ones_like(mapped)
+    data, mapped = page_contents(pages, poison, random)
     size = data.shape[1] * data.itemsize
     slots = int(pages.place.max(initial=-1)) + 1
     used = np.zeros(slots, np.bool_)
@@ -412,8 +406,25 @@ def _place_pages(arg: Argument, pages: Pages, memory: Memory, poison: bool, rand
         elements = data.shape[1]
         contents = data[mapped] if elements > 1 else data[mapped, 0]
         memory.store(addresses[pages.place[mapped]], contents, elements)
-    garbage = np.uint64(_GARBAGE) + np.arange(len(data), dtype=np.uint64) * np.uint64(size)
-    return np.where(mapped, addresses[pages.place], garbage).view(np.int64)
+    return np.where(mapped, addresses[pages.place], garbage_of(len(data), size)).view(np.int64)
+
+
+def page_contents(pages: Pages, poison: bool, random: bool) -> tuple[Array, Array]:
+    """What the pages of a table hold, and which of them exist, as `place` says."""
+    data, mapped, dead = pages.data, pages.mapped, pages.dead
+    if dead is not None and poison and random:
+        mapped = mapped & ~dead.all(axis=1)
+        data = np.where(dead, poison_of(data.dtype), data)
+    elif not poison:
+        unusable = ~mapped[:, None] if dead is None else dead | ~mapped[:, None]
+        data = np.where(unusable & ~finite(data), np.zeros(1, data.dtype), data)
+        mapped = np.ones_like(mapped)
+    return data, mapped
+
+
+def garbage_of(count: int, bytes: int) -> npt.NDArray[np.uint64]:
+    """What the entries of a table with `count` pages of `bytes` bytes hold that lead nowhere."""
+    return np.uint64(_GARBAGE) + np.arange(count, dtype=np.uint64) * np.uint64(bytes)
 
 
 def poison_of(dtype: np.dtype[Any]) -> Array:

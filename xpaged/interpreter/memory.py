@@ -65,6 +65,14 @@ class Allocation:
         return f"{self.name or 'allocation'}{of} [{self.base:#x}, {self.end:#x})"
 
 
+def page_stride(bytes: int, align: int) -> int:
+    """How far apart allocations of `bytes` bytes lie that are aligned to `align`, with unmapped bytes between them."""
+    stride = -(-(bytes + _GUARD) // align) * align
+    if (stride // align) % 2 == 0 and bytes:
+        stride += align  # consecutive ones then differ in alignment: nobody can rely on more than `align`
+    return stride
+
+
 @dataclass(frozen=True, eq=False)
 class _Segment:
     base: int
@@ -146,9 +154,7 @@ class Memory:
         and not all to more, with unmapped bytes between them. Those with `mapped[i]` false are reserved but unmapped:
         an access there is a fault that names them. With `straddle` they lie on both sides of a multiple of 4 GiB.
         """
-        stride = -(-(bytes + _GUARD) // align) * align
-        if (stride // align) % 2 == 0 and bytes:
-            stride += align  # consecutive ones then differ in alignment: nobody can rely on more than `align`
+        stride = page_stride(bytes, align)
         size = stride * max(count, 1) + _GUARD
         lead = -(-_GUARD // align) * align
         if straddle:
