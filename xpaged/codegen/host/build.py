@@ -19,13 +19,16 @@ from xpaged.errors import XpagedError
 
 HEADERS = ("system.h", "floats.h", "lanes.h", "builtins.h", "xpaged_host.h", "entry.h")
 PROGRAM = "kernel"
-_LDS_END = 0x1000000  # LDS lies before this address and nothing else near it: leaving it is a fault
+LDS_END = 0x1000000
+"""The address at which LDS ends. Nothing else lies near it: leaving it is a fault."""
 _REST = 0x2000000
+_LEAST_CLANG = 15  # the first that knows half precision on x86-64
 _SCALARS = {"f16": "_Float16", "bf16": "short", "f32": "float"}
 
 FLAGS = (
     *("--target=x86_64-linux-gnu", "-std=c++17", "-O1", "-gline-tables-only", "-gdwarf-4"),
     *("-ffreestanding", "-fno-pic", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector"),
+    "-fstack-clash-protection",  # an overflow of a stack meets the unmapped page below it
     *("-fno-asynchronous-unwind-tables", "-fno-threadsafe-statics", "-fno-optimize-sibling-calls"),
     *("-ffp-contract=off", "-fno-math-errno", "-ftrivial-auto-var-init=pattern", "-w"),
     "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,array-bounds,alignment,float-cast-overflow",
@@ -37,7 +40,10 @@ FLAGS = (
 def host_compilers() -> Iterator[Compiler | Missing]:
     """The compilers that can make programs for this machine, best first, and why others cannot."""
     for kind in ("clang", "bundled"):
-        yield from find(kind)
+        for found in find(kind):
+            if isinstance(found, Compiler) and found.clang_major < _LEAST_CLANG:
+                found = Missing(found.name, f"it is older than clang {_LEAST_CLANG}", "install a newer clang")
+            yield found
 
 
 def unable() -> str | None:
@@ -70,7 +76,7 @@ def build(text: str, name: str, arch: Arch, launch: LaunchDescription, compiler:
     (folder / name).write_text(text, "utf-8")
     (folder / "kernel.cpp").write_text(_source(name, arch, launch), "utf-8")
     lds = sum(-(-size // 16) * 16 for size in {each.kernel: each.lds_bytes for each in launch.launches}.values())
-    places = (f"--section-start=xpaged_lds={_LDS_END - lds:#x}", f"--section-start=.rodata={_REST:#x}")
+    places = (f"--section-start=xpaged_lds={LDS_END - lds:#x}", f"--section-start=.rodata={_REST:#x}")
     try:
         compiler.step(folder, *compiler.driver, *FLAGS, *_cpu(), f"-DXPAGED_WAVE={arch.wave_size}", "-c", "kernel.cpp")
         compiler.step(folder, *compiler.linker, "-static", *places, "kernel.o", "-o", PROGRAM)

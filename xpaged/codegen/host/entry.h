@@ -46,9 +46,9 @@ inline void on_signal(int number, Signal* signal, Machine* machine) {
   report->pc = machine->rip;
   report->address = signal->address;
   report->detail = (u64)number;
-  const u64 stack = (u64)state.stacks;
-  const bool in_stacks = signal->address - stack < STACK_STEP * (MOST_THREADS + 1) && signal->code > 0;
-  report->other_detail = in_stacks ? 2 : machine->error >> 1 & 1;  // 2: overflow of a stack, 1: write, 0: read
+  const u64 top = (u64)state.stacks + (state.thread + 1) * STACK_STEP;
+  const bool overflow = machine->rsp > top || machine->rsp < top - STACK;
+  report->other_detail = overflow ? 2 : machine->error >> 1 & 1;  // 2: of the lane's stack, 1: write, 0: read
   stop(SIGNAL, "");
 }
 
@@ -169,6 +169,8 @@ extern "C" __attribute__((used, noreturn)) void xpaged_main(const u64* stack) {
   report = (Report*)(start + plan->reports_at) + number_in(words[2]);
   state.threads = (u32)plan->threads;
   state.waves = state.threads / WAVE;
+  state.lane_step = plan->backward ? WAVE - 1 : 1;
+  state.wave_step = plan->backward ? state.waves - 1 : 1;
   state.enter = kernels[plan->kernel];
   state.arguments = (const u64*)(start + plan->arguments_at);
   const Map* maps = (const Map*)(start + plan->maps_at);

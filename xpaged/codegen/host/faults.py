@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpaged.codegen.host.arena import Arena
+from xpaged.codegen.host.build import LDS_END
 from xpaged.codegen.host.symbols import line_at
 from xpaged.errors import XpagedError
 
@@ -52,7 +53,7 @@ REPORT = np.dtype(
 )
 """What a process says of itself: `Report` of system.h."""
 
-_ACCESSES = ("read", "write", "overflow of the lane's stack at")
+_OVERFLOW = 2  # how a process marks an access with the lane's stack overflown, instead of read or write
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def explain(report: Any, text: Text, arena: Arena) -> HostFault:
                 fix = "move the barrier out of the branch or loop that waves leave at different times"
             if "s_barrier" in (what, other):
                 message = f"a barrier is reached by only a part of a workgroup: {message}"
-            line = there if line is None or other == "s_barrier" else line
+            barriers = [at for at, op in ((line, what), (there, other)) if at is not None and op == "s_barrier"]
+            line = min(barriers, default=there if line is None else line)
         case Outcome.SIGNAL:
             message, address = _signal(report, arena)
         case Outcome.UNDEFINED:
@@ -149,6 +151,7 @@ def _at(fault: HostFault, where: str) -> HostFault:
 
 
 def _standing(what: str, line: int | None) -> str:
+    what = what.removeprefix("__builtin_amdgcn_")
     return what if line is None else f"{what} in line {line}"
 
 
@@ -162,7 +165,11 @@ def _signed(word: int) -> int:
 def _signal(report: Any, arena: Arena) -> tuple[str, int | None]:
     number, access, address = int(report["detail"]), int(report["other_detail"]), int(report["address"])
     if number in (signal.SIGSEGV, signal.SIGBUS):
-        if number == signal.SIGSEGV and address == 0:
+        if number == signal.SIGSEGV and address == 0 and access != _OVERFLOW:
             return "access to an address that no pointer may have, or to a misaligned one", None
-        return f"{_ACCESSES[access]} {address:#x}: {arena.locate(address)}", address
+        if access == _OVERFLOW:
+            return "the lane's stack is full", None
+        behind = address - LDS_END
+        where = f"{behind} bytes past the end of LDS" if 0 <= behind < LDS_END else arena.locate(address)
+        return f"{'write' if access else 'read'} at {address:#x}: {where}", address
     return f"the CPU refused an instruction ({signal.Signals(number).name})", None

@@ -25,7 +25,7 @@ from xpaged.errors import XpagedError, did_you_mean
 SECONDS = 600.0
 """How long the workgroups of one kernel may take."""
 
-_PLAN_WORDS = 13  # of struct Plan of system.h
+_PLAN_WORDS = 14  # of struct Plan of system.h
 _MAP_WORDS = 4
 _LEAST_GROUPS = 2  # that a process is worth its start for
 
@@ -107,12 +107,14 @@ class HostKernel:
         buffers: Mapping[str, Array | PageTable],
         *,
         groups: Sequence[int] | None = None,
+        backward: bool = False,
         jobs: int | None = None,
         seconds: float = SECONDS,
     ) -> None:
         """
         Run all launches in order, or only the workgroups `groups` of each, spread over `jobs` processes (as many as
-        there are processors by default).
+        there are processors by default). Lanes and waves run in the order of their numbers, or `backward`: a kernel
+        whose results differ lacks a barrier.
 
         `buffers` holds an array for each buffer of the launch description, and for a page table a `PageTable`. What
         the kernels write is written to these arrays, which must then lie in memory without gaps; a workspace may be
@@ -122,7 +124,7 @@ class HostKernel:
         fit the description.
         """
         run = self._place(buffers)
-        plans = [self._plan(each, run, groups) for each in self.description.launches]
+        plans = [self._plan(each, run, groups, backward) for each in self.description.launches]
         jobs = len(os.sched_getaffinity(0)) if jobs is None else jobs
         words = max(map(len, plans)) + _MAP_WORDS * run.arena.count_mappings()
         reserved = 8 * words + jobs * REPORT.itemsize
@@ -215,7 +217,7 @@ class HostKernel:
 
     # ---- processes
 
-    def _plan(self, launch: Launch, run: _Run, groups: Sequence[int] | None) -> list[int]:
+    def _plan(self, launch: Launch, run: _Run, groups: Sequence[int] | None, backward: bool) -> list[int]:
         """The words of struct Plan and the lists behind it; those that need the memory are still missing."""
         grid = launch.grid[0] * launch.grid[1] * launch.grid[2]
         todo = range(grid) if groups is None else groups
@@ -233,7 +235,7 @@ class HostKernel:
         arguments_at = 8 * _PLAN_WORDS
         groups_at = arguments_at + 8 * len(launch.args)
         head = [0, kernel_number(self.description, launch.kernel), threads, *launch.grid[:2]]
-        head += [len(launch.args), arguments_at, 0, groups_at + 8 * len(todo), len(todo), groups_at, 0, 0]
+        head += [len(launch.args), arguments_at, 0, groups_at + 8 * len(todo), len(todo), groups_at, 0, 0, int(backward)]
         return [*head, *(run.words[name] for name in launch.args), *todo]
 
     @staticmethod

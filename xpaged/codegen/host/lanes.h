@@ -2,8 +2,9 @@
 //
 // A lane runs until it needs the others: until the next operation of its wave (a matrix instruction, an exchange) or of
 // its workgroup (a barrier). It then hands over to the next lane of its wave. The lane that arrives last goes on, and
-// the others follow in turn; so each lane is switched to once for each such operation, and the order is always the same.
-// All lanes have to arrive at the same place of the program: if not, the run stops and names both places.
+// the others follow in turn; so each lane is switched to once for each such operation, in the order of their numbers or
+// backward. (What depends on that order lacks a barrier.) All lanes have to arrive at the same place of the program: if
+// not, the run stops and names both places.
 #pragma once
 #include "system.h"
 
@@ -39,6 +40,7 @@ struct State {
   u32 thread;  // that runs now
   u32 threads, waves;
   u32 group;
+  u32 lane_step, wave_step;  // to the next one, around
   Place place;  // where waves wait, and how many
   u32 waiting;
   Wave* wave;
@@ -104,7 +106,7 @@ inline bool meet(Place here) {
     return true;
   }
   const u32 from = s.thread;
-  s.thread = (from & ~(WAVE - 1)) | ((from + 1) & (WAVE - 1));
+  s.thread = (from & ~(WAVE - 1)) | ((from + s.lane_step) & (WAVE - 1));
   xpaged_switch(&s.stack[from], s.stack[s.thread]);
   return false;
 }
@@ -115,7 +117,7 @@ inline bool meet_waves(Place here) {
   if (s.waiting == 0) {
     s.place = here;
   } else if (here != s.place) {
-    const u32 before = (u32)(s.wave - s.every_wave) + s.waves - 1;  // the wave that ran before this one waits there
+    const u32 before = (u32)(s.wave - s.every_wave) + s.waves - s.wave_step;  // it ran before this one, and waits there
     diverged(BLOCK_DIVERGED, here, s.every_wave[before % s.waves].resume, s.place);
   }
   s.wave->resume = s.thread;
@@ -124,7 +126,7 @@ inline bool meet_waves(Place here) {
     return true;
   }
   const u32 from = s.thread;
-  s.wave = &s.every_wave[(s.wave - s.every_wave + 1) % s.waves];
+  s.wave = &s.every_wave[((u32)(s.wave - s.every_wave) + s.wave_step) % s.waves];
   s.thread = s.wave->resume;
   xpaged_switch(&s.stack[from], s.stack[s.thread]);
   return false;
@@ -163,11 +165,11 @@ inline void run_group(u32 group) {
   for (u32 i = 0; i < s.threads; ++i) s.stack[i] = begin(i);
   for (u32 i = 0; i < s.waves; ++i) {
     s.every_wave[i].arrived = s.every_wave[i].round = 0;
-    s.every_wave[i].resume = i * WAVE;
+    s.every_wave[i].resume = i * WAVE + (s.lane_step == 1 ? 0 : WAVE - 1);
   }
-  s.wave = s.every_wave;
-  s.thread = 0;
-  xpaged_switch(&s.scheduler, s.stack[0]);
+  s.wave = &s.every_wave[s.wave_step == 1 ? 0 : s.waves - 1];
+  s.thread = s.wave->resume;
+  xpaged_switch(&s.scheduler, s.stack[s.thread]);
 }
 
 }  // namespace xpaged_host

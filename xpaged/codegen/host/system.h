@@ -57,6 +57,7 @@ struct Plan {
   u64 groups, groups_at;  // the workgroups to run
   u64 reports_at;         // one for each process
   u64 next;               // the first workgroup of `groups` that nobody has begun
+  u64 backward;           // whether the last lane and the last wave run first
 };
 
 enum Outcome : u64 {
