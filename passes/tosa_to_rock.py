@@ -62,7 +62,7 @@ from xpaged.lowering.dead_code import erase_dead
 from xpaged.lowering.insertion import builder_before
 from xpaged.lowering.score_region import ScoreRegion
 from xpaged.lowering.tosa_views import View, is_view, shape_of, step_of
-from xpaged.lowering.view_maps import maps_of
+from xpaged.lowering.view_maps import maps_of, position_of
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,11 @@ def _expect_both_paged(keys: View, values: View, second: Operation) -> None:
 def _repeats(groups: int, keys: View, values: View) -> int:
     """The largest number of neighbouring query heads that read the same K and the same V."""
     head = IndexExpr.var(HEAD, 0, groups - 1)
-    coordinates = [*keys.coordinates(), *values.coordinates()]
+    positions = [position_of(keys), position_of(values)]
     for repeats in range(groups, 1, -1):
         if groups % repeats == 0:
             first = head // repeats * repeats
-            if all(c.substitute({HEAD: first}) == c for c in coordinates):
+            if all(p is not None and p.substitute({HEAD: first}) == p for p in positions):
                 return repeats
     return 1
 

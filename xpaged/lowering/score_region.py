@@ -15,6 +15,7 @@ from xpaged.ir import dense
 from xpaged.ir.locations import copy_location, describe
 from xpaged.lowering.attention_match import Attention, origin
 from xpaged.lowering.tosa_views import View
+from xpaged.lowering.view_maps import position_of
 
 _UNARY: dict[type[Operation], Callable[[SSAValue], Operation]] = {
     elementwise.AbsOp: math.AbsFOp,
@@ -142,7 +143,8 @@ class ScoreRegion:
                 at=op,
                 found=f"another one at {describe(self.first)}",
             )
-        if view.coordinates() != View.of(op.output).coordinates() or view.bounds != op.output.type.get_shape():
+        whole = View.of(op.output)
+        if view.bounds != whole.bounds or position_of(view) != position_of(whole):
             raise XpagedError(
                 "the scores of an attention must enter the softmax in the order in which the product makes them",
                 at=op,

@@ -8,6 +8,7 @@ read them as a position.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from xpaged.dialects.rock.ops import DerefOp
@@ -45,6 +46,41 @@ def _cuts_pages(lowest: TransformMap) -> bool:
     return [(t.kind, t.upper_dims, t.lower_dims) for t in changed] == [("Slice", (2,), (2,))]
 
 
+def position_in(coordinates: Sequence[IndexExpr], shape: Sequence[int]) -> IndexExpr:
+    """The row-major position of `coordinates` in `shape`."""
+    position = IndexExpr.const(0)
+    for coordinate, length in zip(coordinates, shape, strict=True):
+        position = position * length + coordinate
+    return position
+
+
+@cache
+def _keeps_positions(transform_map: TransformMap) -> bool:
+    """Whether a map is a reshape: upper and lower coordinates have the same row-major position."""
+    upper = transform_map.variables()
+    lower, conditions = transform_map.apply(upper)
+    return not conditions and position_in(lower, transform_map.lower_bounds) == position_in(
+        upper, transform_map.upper_bounds
+    )
+
+
+def position_of(view: View) -> IndexExpr | None:
+    """The row-major position in the source of the element at d0, d1 ...; None where it may not exist (padding).
+
+    Reshapes at the end of the chain do not change positions, so they are not followed: the quotients and remainders
+    by which they split a position would only have to be joined again.
+    """
+    return _position(view.maps, view.bounds, shape_of(view.source))
+
+
+def _position(chain: Sequence[TransformMap], bounds: Sequence[int], lower: Sequence[int]) -> IndexExpr | None:
+    while chain and _keeps_positions(chain[-1]):
+        chain, lower = chain[:-1], chain[-1].upper_bounds
+    variables = [IndexExpr.var(f"d{i}", 0, n - 1) for i, n in enumerate(bounds)]
+    coordinates, conditions = apply_chain(chain, variables)
+    return None if conditions else position_in(coordinates, lower)
+
+
 def _synthesized(
     chain: Sequence[TransformMap],
     bounds: Sequence[int],
@@ -52,24 +88,15 @@ def _synthesized(
     names: Sequence[str],
     lower_names: Sequence[str] | None,
 ) -> list[TransformMap] | None:
-    variables = [IndexExpr.var(f"d{i}", 0, n - 1) for i, n in enumerate(bounds)]
-    coordinates, conditions = apply_chain(chain, variables)
-    if conditions:
-        return None
-    position = IndexExpr.const(0)
-    for coordinate, length in zip(coordinates, lower, strict=True):
-        position = position * length + coordinate
-    digits = _digits(position, bounds)
-    if digits is None:
+    position = _position(chain, bounds, lower)
+    digits = None if position is None else _digits(position, bounds)
+    if position is None or digits is None:
         return None
     arranged = _arranged(digits, position.const_term, prod(lower), names, bounds)
-    if arranged is None:
+    if arranged is None or _position(arranged, bounds, arranged[1].lower_bounds) != position:
         return None
-    split, arrange = arranged
-    below = reshape_maps(lower, arrange.lower_bounds, (lower_names, arrange.lower_names))
-    maps = simplify([_with_units_kept(m) for m in simplify([split, arrange, *below])])
-    result, _ = apply_chain(maps, variables)
-    return maps if result == coordinates else None
+    below = reshape_maps(lower, arranged[1].lower_bounds, (lower_names, arranged[1].lower_names))
+    return simplify([_with_units_kept(m) for m in simplify([*arranged, *below])])
 
 
 def _with_units_kept(transform_map: TransformMap) -> TransformMap:
