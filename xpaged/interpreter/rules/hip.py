@@ -23,8 +23,8 @@ from xpaged.interpreter.numerics import F32, Array, dtype_of, is_float, widen
 from xpaged.interpreter.views import MemRef
 
 I32 = np.dtype(np.int32)
-_OPERAND_CACHE_BYTES = 1 << 24
-"""How much one matrix instruction keeps of operands that it has already put in order."""
+_KEPT_OPERANDS = 16
+"""How many operands one matrix instruction keeps in order, in case they come again."""
 
 
 # ---- where a lane is
@@ -380,7 +380,6 @@ class _Operands:
         self.elements = elements
         self.dtype = dtype
         self._kept: dict[int, tuple[Array, Array]] = {}
-        self._bytes = 0
 
     def matrices(self, values: Array, waves: int, lanes: int) -> Array:
         """The operand as `[wave, row, k]`."""
@@ -388,24 +387,28 @@ class _Operands:
         found = self._kept.get(key)
         if found is not None and found[0] is values:
             return found[1]
+        if len(self._kept) == _KEPT_OPERANDS:
+            del self._kept[next(iter(self._kept))]
         made = self._order(values, waves, lanes)
-        self._bytes += made.nbytes
-        if self._bytes > _OPERAND_CACHE_BYTES:
-            self._kept.clear()
-            self._bytes = made.nbytes
         self._kept[key] = values, made
         return made
 
     def _order(self, values: Array, waves: int, lanes: int) -> Array:
-        rows, elements = self.rows, self.elements
+        rows, elements, itemsize = self.rows, self.elements, values.dtype.itemsize
+        groups = lanes // waves // rows
+        if values.shape[0] == 1:
+            values = np.repeat(values, lanes, 0)
         if values.ndim == 1:
             values = values[:, None]
-        if values.shape[0] == 1:
-            values = np.broadcast_to(values, (lanes, elements))
-        groups = lanes // waves // rows
-        apart = values.T.reshape(elements, waves, groups, rows).transpose(1, 3, 2, 0)
-        narrow = np.ascontiguousarray(apart).reshape(waves, rows, groups * elements)
-        wide = widen(narrow)
+        size = elements * itemsize
+        if values.strides[1] == itemsize and size in (2, 4, 8):  # a lane's elements lie together, as they were loaded
+            apart = values.view(f"u{size}").reshape(waves, groups, rows).transpose(0, 2, 1)
+            return self._wide(np.ascontiguousarray(apart).view(values.dtype))
+        apart = values.T.reshape(elements, waves, groups, rows).transpose(1, 2, 0, 3)
+        return self._wide(np.ascontiguousarray(apart).reshape(waves, groups * elements, rows)).transpose(0, 2, 1)
+
+    def _wide(self, values: Array) -> Array:
+        wide = widen(values)
         return wide if wide.dtype == self.dtype else wide.astype(self.dtype)
 
 
