@@ -130,6 +130,7 @@ class Inputs:
     k: Cache
     v: Cache
     kv_index: Sequence[int] | None = None
+    extras: tuple[Array, ...] = ()  # score inputs [heads, queries, keys]: the scale, then the bias
 
     @staticmethod
     def random(p: AttentionProblem, seed: int = 0) -> Inputs:
@@ -145,7 +146,9 @@ class Inputs:
 
         k = normal(p.batch, p.heads_kv, p.seq_k, p.dim_qk, scale=2 / np.sqrt(p.dim_qk))
         v = normal(p.batch, p.heads_kv, p.seq_k, p.dim_v)
-        return Inputs(p, normal(p.groups, p.seq_q, p.dim_qk), Cache(k, alive), Cache(v, alive), index)
+        q = normal(p.groups, p.seq_q, p.dim_qk)
+        extras = tuple(normal(p.groups, p.seq_q, p.seq_k) for _ in range(p.scale_input + p.bias))
+        return Inputs(p, q, Cache(k, alive), Cache(v, alive), index, extras)
 
     @property
     def per_head(self) -> list[int] | None:
@@ -166,7 +169,8 @@ class Inputs:
             causal=p.causal,
             prefix_offset=offsets,
             window=p.sliding_window,
-            score=None if p.scale is None else lambda s, extras: s * p.scale,
+            score=lambda s, extras: score_of(p, s, extras),
+            extras=self.extras,
         )
         f32 = np.dtype(np.float32)
         types = bounds.Types(p=self.v.values.dtype, out=self.q.dtype, lse=f32, softmax=f32)
@@ -179,6 +183,15 @@ class Inputs:
             np.stack([a[0] for a in allowed]),
             np.stack([a[1] for a in allowed]),
         )
+
+
+def score_of(p: AttentionProblem, score: Array, extras: Sequence[Array]) -> Array:
+    """What happens to the scores before the softmax: times the scale input, times the scale, plus the bias."""
+    if p.scale_input:
+        score = score * extras[0]
+    if p.scale is not None:
+        score = score * p.scale
+    return score + extras[-1] if p.bias else score
 
 
 @dataclass(frozen=True)
@@ -267,6 +280,8 @@ def run(
     starts = placement.bases or (None, None)
     cache_of("k", inputs.k, not p.trans_k, starts[0])
     cache_of("v", inputs.v, p.trans_v, starts[1])
+    for name, extra in zip(("scale", "bias")[not p.scale_input :], inputs.extras, strict=False):
+        buffer(name, extra)
     if inputs.kv_index is not None:
         buffer("kv_index", np.array(inputs.kv_index, np.int32))
     if not isinstance(p.prefix_offset, bool):

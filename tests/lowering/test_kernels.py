@@ -151,6 +151,14 @@ NAMED: dict[str, dict[str, Any]] = {
         **{"batch": 3, "heads_q": 4, "heads_kv": 2, "seq_q": 5, "seq_k": 70, "dim_qk": 32, "page_size": 160},
         **{"sliding_window": 17, "kv_index": [60, 5, -1], "lse": True},
     },
+    "a scale and a bias for each score": {
+        **{"batch": 2, "heads_q": 4, "heads_kv": 2, "seq_q": 5, "seq_k": 33, "dim_qk": 40, "page_size": 120},
+        **{"scale_input": True, "scale": 0.25, "bias": True, "kv_index": [20, 32], "lse": True},
+    },
+    "a bias in f32": {
+        **{"heads_q": 2, "heads_kv": 1, "seq_q": 20, "seq_k": 70, "dim_qk": 24, "page_size": 56},
+        **{"bias": True, "causal": True, "dtype": "f32"},
+    },
     "KV index past the end": {
         **{"batch": 2, "seq_q": 5, "seq_k": 70, "dim_qk": 32, "page_size": 160, "kv_index": [70, 2**31 - 1]},
     },

@@ -113,9 +113,8 @@ def _vectorizes(op: TileMapOp, tile: TileType, inputs: Sequence[LaneTile | SSAVa
 def _elementwise_on_vectors(op: Operation) -> bool:
     if isinstance(op, TileYieldOp | arith.ConstantOp | math.Exp2Op):
         return True
-    if not op.name.startswith("arith."):
-        return False
-    return all(isinstance(v.type, AnyFloat) for v in op.results) or isinstance(op, arith.CmpfOp)
+    # Comparisons and what depends on them stay scalar: a vector of i1 is not a value of this level.
+    return op.name.startswith("arith.") and all(isinstance(v.type, AnyFloat) for v in (*op.operands, *op.results))
 
 
 def _region(emitter: Emitter, op: TileMapOp, values: Sequence[SSAValue], size: int) -> SSAValue:
