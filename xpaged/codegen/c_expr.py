@@ -177,3 +177,39 @@ def unsigned(a: Expr) -> Expr:
     if a.literal is not None and a.type in ("int", "i64"):
         return integer(a.literal % (1 << (32 if a.type == "int" else 64)), SIGNED[a.type])
     return cast(SIGNED[a.type], a)
+
+
+def assignment(target: Expr, value: Expr) -> str:
+    """`target = value;`, or `target += x;` where that says the same."""
+    for operator in ("+", "-", "*"):
+        start = f"{target.text} {operator} "
+        if value.text.startswith(start) and value.level == PRODUCT - (operator != "*"):
+            rest = value.text[len(start) :]
+            if rest.startswith("(") and rest.endswith(")") and _closes_last(rest):
+                return f"{target.text} {operator}= {rest[1:-1]};"
+            if _is_one_operand(rest, operator):
+                return f"{target.text} {operator}= {rest};"
+    return f"{target.text} = {value.text};"
+
+
+def _closes_last(text: str) -> bool:
+    """Whether the parenthesis that opens a text is closed by its last character."""
+    depth = 0
+    for character in text[:-1]:
+        depth += (character in "([{") - (character in ")]}")
+        if not depth:
+            return False
+    return True
+
+
+def _is_one_operand(text: str, operator: str) -> bool:
+    """Whether nothing in `text` outside parentheses binds as loosely as `operator`."""
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        loose = text[position : position + 3] in (
+            (" + ", " - ") if operator != "*" else (" + ", " - ", " * ", " / ", " % ")
+        )
+        if depth == 0 and loose:
+            return False
+    return True

@@ -12,7 +12,6 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.traits import IsTerminator
 
 from xpaged.codegen import c_expr as c
 from xpaged.codegen.c_expr import Expr
@@ -31,11 +30,14 @@ from xpaged.codegen.hip_operations import (
     lds_place,
     register,
 )
+from xpaged.codegen.hip_uses import Uses, is_last, is_transparent
 from xpaged.dialects import hip
 from xpaged.errors import XpagedError
 from xpaged.ir.locations import describe
 
 BUILDERS = {**INTEGERS, **FLOATS, **OPERATIONS}
+_TERMINATORS: frozenset[type[Operation]] = frozenset((scf.YieldOp, func.ReturnOp))
+_IDS: frozenset[type[Operation]] = frozenset((hip.WorkgroupIdOp, hip.LaneIdOp, hip.WaveIdOp))
 _MEMORIES = frozenset((GLOBAL_MEMORY, LDS_MEMORY))
 _LONGEST = 90
 """Columns of an expression that still stands inside another one."""
@@ -57,9 +59,9 @@ class Statements:
         self.depth = 1
         self._values: dict[SSAValue, Expr] = {}
         self._waiting: dict[SSAValue, Expr] = {}
+        self._uses = Uses()
         self._left: dict[SSAValue, int] = {}  # uses of a waiting expression that are not written yet
         self._arrays: dict[SSAValue, str] = {}  # register arrays that are not declared yet, and their declarations
-        self._dead: set[Operation] = set()
         self._statements: dict[type[Operation], Callable[..., None]] = {
             hip.RegsOp: self._regs,
             hip.SetOp: self._set,
@@ -79,7 +81,7 @@ class Statements:
 
     def body(self, block: IrBlock) -> str:
         """The lines of the kernel's body."""
-        self._find_dead(block)
+        self._uses = Uses(block, BUILDERS)
         self._ops(block)
         return "".join(line + "\n" for line in layout(self.nodes, 1))
 
@@ -123,13 +125,13 @@ class Statements:
 
     def _expression(self, op: Operation) -> None:
         (result,) = op.results
-        uses = self._uses(result)
+        uses = self._uses.of(result)
         if not uses:
             return
         expr = BUILDERS[type(op)](self.context, op, self._operands(op))
         if isinstance(op, arith.ConstantOp) or self._is_repeated(op, expr):
             self._values[result] = expr
-        elif _is_transparent(op) and self._of_a_name(op):
+        elif is_transparent(op) and self._of_a_name(op):
             self._values[result] = expr
         else:
             self._waiting[result] = expr
@@ -144,7 +146,7 @@ class Statements:
         offsets = self.context.offsets
         if expr.reads or expr.collective or offsets.is_held(result) or expr.type not in (*c.SIGNED, *c.UNSIGNED):
             return False
-        if isinstance(op, hip.WorkgroupIdOp | hip.LaneIdOp | hip.WaveIdOp):
+        if type(op) in _IDS:
             return False
         if offsets.is_static(result) or (expr.split is not None and expr.split[0].is_name):
             return len(expr.text) <= _LONGEST_REPEATED
@@ -181,36 +183,18 @@ class Statements:
             return True
         if len(uses) > 1 and not (isinstance(op, hip.GetOp) and len(expr.text) <= _SHORT):
             return True
-        if isinstance(op, hip.WorkgroupIdOp | hip.LaneIdOp | hip.WaveIdOp):
+        if type(op) in _IDS:
             return True
         if expr.collective and isinstance(user, hip.StoreOp | hip.LdsStoreOp) and user.mask is not None:
             return True
         whole_line = isinstance(user, hip.SetOp | hip.StoreOp | hip.LdsStoreOp | scf.YieldOp)
         return len(expr.text) + 2 * self.depth > (2 * WIDTH if whole_line else _LONGEST)
 
-    def _uses(self, value: SSAValue) -> list[Operation]:
-        """The operations that use a value; those that are always written in place stand for their own uses."""
-        found: list[Operation] = []
-        for use in value.uses:
-            op = use.operation
-            if op not in self._dead:
-                found += self._uses(op.results[0]) if _is_transparent(op) else [op]
-        return found
-
-    def _find_dead(self, block: IrBlock) -> None:
-        """Remember the expressions that nobody uses: they are not written."""
-        for op in reversed(tuple(block.ops)):
-            for region in op.regions:
-                for inner in region.blocks:
-                    self._find_dead(inner)
-            if type(op) in BUILDERS and all(use.operation in self._dead for r in op.results for use in r.uses):
-                self._dead.add(op)
-
     # ---- statements
 
     def _ops(self, block: IrBlock) -> None:
         for op in block.ops:
-            if op.has_trait(IsTerminator):
+            if type(op) in _TERMINATORS:
                 continue
             if self._arrays and not isinstance(op, hip.SetOp):
                 self._declare_arrays(op)
@@ -252,7 +236,7 @@ class Statements:
             return
         if declaration is not None:
             self.nodes.append(declaration)
-        self.nodes.append(_assignment(target, value))
+        self.nodes.append(c.assignment(target, value))
 
     def _is_set_once(self, op: hip.SetOp) -> bool:
         """Whether this is the only place that sets its register array."""
@@ -274,7 +258,7 @@ class Statements:
         value, base, offset = (self.operand(v) for v in (op.value, op.base, op.offset))
         target = lds_place(e, op, op.value.type, base, offset)
         self._settle(frozenset((LDS_MEMORY,)))
-        self._effect(mask, op, _assignment(target, value))
+        self._effect(mask, op, c.assignment(target, value))
 
     def _mask(self, op: hip.StoreOp | hip.LdsStoreOp, inside: Sequence[SSAValue]) -> Expr | None:
         """The condition of a masked store; what ends inside its branch must not need all lanes."""
@@ -417,7 +401,7 @@ class Statements:
         variables: list[Expr] = []
         for argument, initial in zip(op.body.block.args[1:], op.iter_args, strict=True):
             expr = self._values.get(initial)
-            if expr is not None and expr.is_variable and expr not in variables and _is_last(initial, op):
+            if expr is not None and expr.is_variable and expr not in variables and is_last(initial, op):
                 self._settle(expr.reads)
                 variables.append(expr)
             else:
@@ -457,7 +441,7 @@ class Statements:
                 pending[free] = variable, c.name(text, expr.type), value
             else:
                 variable, expr, _ = pending.pop(free)
-                self.nodes.append(_assignment(variable, expr))
+                self.nodes.append(c.assignment(variable, expr))
 
     def _if(self, op: scf.IfOp) -> None:
         then, other = op.true_region.block, op.false_region.block if op.false_region.blocks else None
@@ -491,17 +475,12 @@ class Statements:
             assert end is not None  # results need both sides
             value = end.operands[number]
             expr = self._values.get(value)
-            if expr is not None and expr.is_variable and expr not in taken and _is_last(value, op):
+            if expr is not None and expr.is_variable and expr not in taken and is_last(value, op):
                 return expr, False
         other, result = ends[1], op.results[number]
         assert other is not None
         initial = self._values.get(other.operands[number]) if other.prev_op is None else None
         return self._variable(result, result, initial), initial is not None
-
-
-def _is_transparent(op: Operation) -> bool:
-    """Operations that are never named: what they make of a name is as short as the name."""
-    return isinstance(op, arith.ConstantOp | hip.SplatOp | hip.SliceOp)
 
 
 def _read(variables: Sequence[Expr]) -> frozenset[str]:
@@ -515,38 +494,6 @@ def _is_read(text: str, pending: dict[str, tuple[Expr, Expr, SSAValue]]) -> bool
     return any(reads & new.reads for other, (_, new, _) in pending.items() if other != text)
 
 
-def _is_last(value: SSAValue, op: Operation) -> bool:
-    """Whether nobody needs `value`, which belongs to the block of `op`, behind `op`: its variable may change there."""
-    owner = value.owner if isinstance(value.owner, IrBlock) else value.owner.parent
-    block = op.parent
-    if owner is not block or block is None:
-        return False
-    behind = False
-    users: list[Operation] = []
-    todo = [value]
-    while todo:
-        for use in todo.pop().uses:
-            users.append(use.operation)
-            if _is_transparent(use.operation):
-                todo.append(use.operation.results[0])
-    tops = {_in_block(user, block) for user in users}
-    for other in block.ops:
-        if behind and other in tops:
-            return False
-        behind = behind or other is op
-    # Inside a loop the value is gone after the first turn, and a second initial value needs a variable of its own.
-    return not isinstance(op, scf.ForOp) or sum(_in_block(user, block) is op for user in users) == 1
-
-
-def _in_block(op: Operation, block: IrBlock) -> Operation:
-    """The operation of `block` that `op` is, or lies in."""
-    while op.parent is not block:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
-
-
 def _default_name(value: SSAValue, type_: str) -> str:
     if isinstance(value, BlockArgument):
         return "x"
@@ -555,39 +502,3 @@ def _default_name(value: SSAValue, type_: str) -> str:
     if isinstance(value.owner, hip.LaneIdOp | hip.WaveIdOp):
         return "lane" if isinstance(value.owner, hip.LaneIdOp) else "wave"
     return _DEFAULT_NAMES.get(type_, "v")
-
-
-def _assignment(target: Expr, value: Expr) -> str:
-    """`target = value;`, or `target += x;` where that says the same."""
-    for operator in ("+", "-", "*"):
-        start = f"{target.text} {operator} "
-        if value.text.startswith(start) and value.level == c.PRODUCT - (operator != "*"):
-            rest = value.text[len(start) :]
-            if rest.startswith("(") and rest.endswith(")") and _closes_last(rest):
-                return f"{target.text} {operator}= {rest[1:-1]};"
-            if _is_one_operand(rest, operator):
-                return f"{target.text} {operator}= {rest};"
-    return f"{target.text} = {value.text};"
-
-
-def _closes_last(text: str) -> bool:
-    """Whether the parenthesis that opens a text is closed by its last character."""
-    depth = 0
-    for character in text[:-1]:
-        depth += (character in "([{") - (character in ")]}")
-        if not depth:
-            return False
-    return True
-
-
-def _is_one_operand(text: str, operator: str) -> bool:
-    """Whether nothing in `text` outside parentheses binds as loosely as `operator`."""
-    depth = 0
-    for position, character in enumerate(text):
-        depth += (character in "([{") - (character in ")]}")
-        loose = text[position : position + 3] in (
-            (" + ", " - ") if operator != "*" else (" + ", " - ", " * ", " / ", " % ")
-        )
-        if depth == 0 and loose:
-            return False
-    return True
