@@ -22,7 +22,7 @@ from xpaged.interpreter.inputs import (
     kernel_of,
     place,
 )
-from xpaged.interpreter.memory import Memory, MemoryFault
+from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, is_float
 from xpaged.interpreter.reference import Attention, Reference, capture, elements, references
 from xpaged.interpreter.sampling import mark_dead, random_inputs
@@ -96,12 +96,13 @@ def run(
     check: bool = False,
     edit: Edit | None = None,
 ) -> Report:
-    """Executes `module` on the CPU at `level` (its own when None; "all": every level from its own down to device).
+    """Executes `module` on the CPU at `level` (its own when None; "all": every level from its own down).
 
     `inputs` are arrays by name (see `inputs.from_arrays`); without them data are random from `seed`, with pages
-    shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups at the tile and device
-    levels. `check` compares every level with the reference. `edit` is called with a copy of each lowered module before
-    it is executed, and may change it: a fault planted there should be found. The module itself is not changed.
+    shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups at the tile, device and
+    host levels. The level host is left out of "all", with a note, where this machine cannot run it. `check` compares
+    every level with the reference. `edit` is called with a copy of each lowered module before it is executed, and may
+    change it: a fault planted there should be found. The module itself is not changed.
 
     Faults of the program are in the report. Raises XpagedError when the module or the inputs are refused.
     """
@@ -121,10 +122,13 @@ class _Run:
     ) -> None:
         if blocks is not None and blocks < 1:
             raise XpagedError("the number of workgroups to run must be positive", found=blocks)
+        if seed is not None and seed < 0:
+            raise XpagedError("the seed of random data must not be negative", found=seed)
         self.module = _copy(module)
         self.here = level_of(self.module)
         self.given, self.arch, self.blocks, self.check, self.edit = inputs, arch, blocks, check, edit
-        self.rng = np.random.default_rng(0 if seed is None else seed)
+        self.seed = 0 if seed is None else seed
+        self.rng = np.random.default_rng(self.seed)
         self.report = Report()
         self.arguments = arguments_of(kernel_of(self.module))
 
@@ -183,19 +187,26 @@ class _Run:
         if level is None:
             return [self.here]
         if level == "all":
-            return [each for each in MODULE_LEVELS if each >= self.here]
+            return self._all_levels()
         if isinstance(level, str):
             names = [each.value for each in Level]
             if level not in names:
                 raise XpagedError(f"there is no level {level!r}", fix=did_you_mean(level, names))
             level = Level(level)
-        if level is Level.HOST:
-            raise XpagedError("running the emitted text on the CPU is not available yet")
         if level < self.here:
             raise XpagedError(
                 f"the module stands at level {self.here.value}, which is past {level.value}", at=self.module
             )
         return [level]
+
+    def _all_levels(self) -> list[Level]:
+        from xpaged.codegen.host import unable
+
+        levels = [each for each in MODULE_LEVELS if each >= self.here]
+        if (reason := unable()) is None:
+            return [*levels, Level.HOST]
+        self.report.notes.append(f"level host was left out: {reason}")
+        return levels
 
     def _take_page_tables(self, rock: ModuleOp) -> None:
         """Tell the module what its page tables hold, which is known for sure once its addresses are understood."""
@@ -281,6 +292,9 @@ class _Run:
     def _execute(self, module: ModuleOp, level: Level, result: LevelReport) -> None:
         function = kernel_of(module)
         arguments = arguments_of(function)
+        if level is Level.HOST:
+            self._execute_text(module, function, arguments, result)
+            return
         memory = Memory()
         placed = place(arguments, self.inputs, memory, poison=level >= Level.ROCK)
         program = Program(module)
@@ -298,14 +312,30 @@ class _Run:
         result.seconds = time.perf_counter() - started
         self._read_outputs(arguments, memory, placed, level, result)
 
+    def _execute_text(
+        self, module: ModuleOp, function: FuncOp, arguments: Sequence[Argument], result: LevelReport
+    ) -> None:
+        from xpaged.interpreter.host_level import run_host
+
+        started = time.perf_counter()
+        arch = arch_of(function, self.arch)[0]
+        result.outputs = run_host(module, arch, arguments, self.inputs, self._groups(function).tolist())
+        result.seconds = time.perf_counter() - started
+        for output in result.outputs:
+            self._check_written(output, Level.HOST, result)
+
+    def _groups(self, function: FuncOp) -> Array:
+        """The workgroups to run: all, or the chosen ones."""
+        grid = grid_size(function)
+        if self.blocks is None or self.blocks >= grid:
+            return np.arange(grid)
+        return np.sort(np.random.default_rng(self.seed).choice(grid, self.blocks, replace=False))
+
     def _launch(
         self, program: Program, function: FuncOp, level: Level, memory: Memory, placed: Placed, result: LevelReport
     ) -> None:
         """Runs all workgroups of a kernel, or the chosen ones, in batches."""
-        grid = grid_size(function)
-        groups = np.arange(grid)
-        if self.blocks is not None and self.blocks < grid:
-            groups = np.sort(np.random.default_rng(grid).choice(grid, self.blocks, replace=False))
+        grid, groups = grid_size(function), self._groups(function)
         lanes = block_size(function) if level is Level.DEVICE else 1
         wave = arch_of(function, self.arch)[0].wave_size
         batch = max(1, _BATCH_LANES // lanes) if lanes > 1 else _BATCH_GROUPS
@@ -326,25 +356,31 @@ class _Run:
             written: Array = np.all(memory.written(base, bytes).reshape(arg.count, -1), axis=1)
             values = memory.read_array(base, arg.dtype, arg.count)
             assert arg.output is not None
-            result.outputs.append(Output(arg.output, arg.name, values, written))
-            partial = self.blocks is not None and level >= Level.TILE
-            if written.all() or (partial and written.any()):
-                continue
-            missing = np.flatnonzero(~written)
-            result.ok = False
-            self.report.faults.append(
-                {
-                    "level": level.value,
-                    "what": f"{len(missing)} of {arg.count} elements of output {arg.name!r} were never written, "
-                    f"the first is element {missing[0]}",
-                    "op": "",
-                    "location": "",
-                    "address": hex(base + int(missing[0]) * arg.dtype.itemsize),
-                }
-            )
+            output = Output(arg.output, arg.name, values, written)
+            result.outputs.append(output)
+            self._check_written(output, level, result, base)
+
+    def _check_written(self, output: Output, level: Level, result: LevelReport, base: int | None = None) -> None:
+        """An element of an output that nobody wrote is a fault, unless only a part of the workgroups ran."""
+        partial = self.blocks is not None and level >= Level.TILE
+        if output.written.all() or (partial and output.written.any()):
+            return
+        missing = np.flatnonzero(~output.written)
+        result.ok = False
+        self.report.faults.append(
+            {
+                "level": level.value,
+                "what": f"{len(missing)} of {output.written.size} elements of output {output.name!r} were never "
+                f"written, the first is element {missing[0]}",
+                "op": "",
+                "location": "",
+                "address": None if base is None else hex(base + int(missing[0]) * output.values.dtype.itemsize),
+            }
+        )
 
     def _fault(self, level: Level, error: XpagedError) -> None:
-        address = hex(error.address & ((1 << 64) - 1)) if isinstance(error, MemoryFault) else None
+        number: int | None = getattr(error, "address", None)  # of a bad access, simulated or real
+        address = None if number is None else hex(number & ((1 << 64) - 1))
         what = error.what if error.found is None else f"{error.what}: {error.found}"
         entry = {"level": level.value, "what": what, "op": error.op, "location": error.where, "address": address}
         self.report.faults.append(entry)

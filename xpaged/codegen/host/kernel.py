@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,14 @@ from xpaged.errors import XpagedError, did_you_mean
 SECONDS = 600.0
 """How long the workgroups of one kernel may take."""
 
-_PLAN_WORDS = 14  # of struct Plan of system.h
+_PLAN = np.dtype(
+    [
+        (name, np.uint64)
+        for name in "bytes kernel threads grid_x grid_y arguments arguments_at maps maps_at groups groups_at "
+        "reports_at next backward".split()
+    ]
+)
+"""What the processes are told: `Plan` of system.h."""
 _MAP_WORDS = 4
 _LEAST_GROUPS = 2  # that a process is worth its start for
 
@@ -73,9 +79,7 @@ class HostKernel:
     Raises ToolchainError when this machine has no compiler for it, or the compiler refuses the text.
     """
 
-    def __init__(
-        self, text: str, arch: Arch, launch: LaunchDescription, *, compiler: Compiler | None = None
-    ) -> None:
+    def __init__(self, text: str, arch: Arch, launch: LaunchDescription, *, compiler: Compiler | None = None) -> None:
         self.arch = arch
         self.description = launch
         self.compiler = choose_compiler() if compiler is None else compiler
@@ -124,18 +128,19 @@ class HostKernel:
         fit the description.
         """
         run = self._place(buffers)
-        plans = [self._plan(each, run, groups, backward) for each in self.description.launches]
         jobs = len(os.sched_getaffinity(0)) if jobs is None else jobs
-        words = max(map(len, plans)) + _MAP_WORDS * run.arena.count_mappings()
-        reserved = 8 * words + jobs * REPORT.itemsize
-        file = run.arena.make(reserved)
+        todo = [self._groups(each, groups) for each in self.description.launches]
+        words = max(len(each.args) + len(some) for each, some in zip(self.description.launches, todo, strict=True))
+        words += _MAP_WORDS * run.arena.count_mappings()
+        file = run.arena.make(_PLAN.itemsize + 8 * words + jobs * REPORT.itemsize)
         try:
             for address, values in run.writes:
                 run.arena.write(address, values)
             for addresses, pages in run.pages:
                 run.arena.write_pages(addresses, pages)
-            for each, plan in zip(self.description.launches, plans, strict=True):
-                self._execute(each, self._finish(plan, run.arena, jobs), run.arena, file, jobs, seconds)
+            for each, some in zip(self.description.launches, todo, strict=True):
+                plan = self._plan(each, run, some, backward, jobs)
+                self._execute(each, plan, run.arena, file, min(jobs, len(some) // _LEAST_GROUPS), seconds)
         finally:
             os.close(file)
         for address, array in run.results:
@@ -217,8 +222,8 @@ class HostKernel:
 
     # ---- processes
 
-    def _plan(self, launch: Launch, run: _Run, groups: Sequence[int] | None, backward: bool) -> list[int]:
-        """The words of struct Plan and the lists behind it; those that need the memory are still missing."""
+    def _groups(self, launch: Launch, groups: Sequence[int] | None) -> Sequence[int]:
+        """The workgroups to run; refuses a launch that no architecture could run."""
         grid = launch.grid[0] * launch.grid[1] * launch.grid[2]
         todo = range(grid) if groups is None else groups
         if len(todo) and not 0 <= min(todo) <= max(todo) < grid:
@@ -232,27 +237,32 @@ class HostKernel:
                 found=f"{threads} lanes",
                 expected=f"a multiple of {self.arch.wave_size}, at most {self.arch.max_workgroup}",
             )
-        arguments_at = 8 * _PLAN_WORDS
-        groups_at = arguments_at + 8 * len(launch.args)
-        head = [0, kernel_number(self.description, launch.kernel), threads, *launch.grid[:2]]
-        head += [len(launch.args), arguments_at, 0, groups_at + 8 * len(todo), len(todo), groups_at, 0, 0, int(backward)]
-        return [*head, *(run.words[name] for name in launch.args), *todo]
+        return todo
 
-    @staticmethod
-    def _finish(plan: list[int], arena: Arena, jobs: int) -> Array:
-        """The whole plan, ready to be read by the processes."""
-        maps = [word for m in arena.mappings for word in (m.address, m.offset, m.bytes, int(m.writable))]
-        words = np.array([*plan, *maps], np.uint64)
-        words[7] = len(arena.mappings)
-        words[11] = words.nbytes
-        words[0] = words.nbytes + jobs * REPORT.itemsize
-        return words
+    def _plan(self, launch: Launch, run: _Run, todo: Sequence[int], backward: bool, jobs: int) -> Array:
+        """The plan of a launch and the lists behind it, as 64-bit words; reports come next."""
+        lists = {
+            "arguments": [run.words[name] for name in launch.args],
+            "groups": list(todo),
+            "maps": [word for m in run.arena.mappings for word in (m.address, m.offset, m.bytes, int(m.writable))],
+        }
+        plan = np.zeros(1, _PLAN)
+        end = _PLAN.itemsize
+        for name, words in lists.items():
+            plan[name], plan[f"{name}_at"] = len(words), end
+            end += 8 * len(words)
+        plan["maps"] = len(run.arena.mappings)
+        plan["reports_at"], plan["bytes"] = end, end + jobs * REPORT.itemsize
+        plan["kernel"] = kernel_number(self.description, launch.kernel)
+        plan["threads"] = launch.block[0] * launch.block[1] * launch.block[2]
+        plan["grid_x"], plan["grid_y"], plan["backward"] = *launch.grid[:2], backward
+        return np.concatenate((plan.view(np.uint64), *(np.array(words, np.uint64) for words in lists.values())))
 
     def _execute(self, launch: Launch, plan: Array, arena: Arena, file: int, jobs: int, seconds: float) -> None:
+        count = max(jobs, 1)
         arena.file[: plan.nbytes] = plan.view(np.uint8)
-        reports = arena.file[plan.nbytes : plan.nbytes + jobs * REPORT.itemsize].view(REPORT)
+        reports = arena.file[plan.nbytes : plan.nbytes + count * REPORT.itemsize].view(REPORT)
         reports[:] = np.zeros(1, REPORT)
-        count = max(1, min(jobs, int(plan[9]) // _LEAST_GROUPS))
         program = str(self._text.program)
 
         def start(job: int) -> Finished:
@@ -273,7 +283,7 @@ class HostKernel:
             ) from err
         self.seconds += float(reports["nanoseconds"].sum()) / 1e9
         faults: list[HostFault] = []
-        for report, end in zip(reports, ends, strict=False):
+        for report, end in zip(reports, ends, strict=True):
             if end.timed_out:
                 raise HostFault(
                     f"kernel '{launch.kernel}' did not end within {seconds:g} s and was stopped",

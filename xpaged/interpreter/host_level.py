@@ -1,0 +1,103 @@
+"""Level host: the emitted HIP text on this machine's CPU, with the same data in the same state as the levels above."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from xpaged.arch.table import Arch
+from xpaged.codegen.hip_printer import print_hip
+from xpaged.codegen.host import HostFault, HostKernel, PageTable
+from xpaged.codegen.launch import describe_launches
+from xpaged.interpreter.compare import Output
+from xpaged.interpreter.inputs import Argument, Inputs, Pages, garbage_of, page_contents
+from xpaged.interpreter.memory import page_stride
+from xpaged.interpreter.numerics import Array, is_float
+from xpaged.interpreter.views import page_alignment
+
+
+def run_host(
+    module: ModuleOp,
+    arch: Arch,
+    arguments: Sequence[Argument],
+    inputs: Inputs,
+    groups: Sequence[int] | None = None,
+) -> list[Output]:
+    """
+    Print the kernels of a device-level module, compile the text for the CPU, and run all workgroups, or `groups`.
+
+    Everything runs twice, the second time with lanes and waves in backward order: results that depend on the order
+    lack a barrier, and are a fault. Raises HostFault for what goes wrong in a kernel, ToolchainError when this machine
+    cannot run kernels, XpagedError for a module that cannot be printed.
+    """
+    kernels = [op for op in module.ops if isinstance(op, FuncOp) and "rock.kernel" in op.attributes]
+    text = print_hip(module, arch)
+    launch = describe_launches(kernels, f"{kernels[0].sym_name.data}.{arch.name}.hsaco")
+    names = launch.launches[0].args
+    given: dict[str, Array | PageTable] = {}
+    for arg in arguments:
+        if arg.is_table:
+            given[names[arg.index]] = _table(inputs.pages[arg.index], inputs.random)
+        elif arg.output is None:
+            given[names[arg.index]] = inputs.arrays[arg.index]
+    found: list[dict[int, Array]] = []
+    with HostKernel(text, arch, launch) as kernel:
+        for backward in (False, True):
+            outputs = {a.index: _unwritten(a.dtype, a.count) for a in arguments if a.output is not None}
+            by_name = {names[index]: values for index, values in outputs.items()}
+            kernel.launch(given | by_name, groups=groups, backward=backward)
+            found.append(outputs)
+    forward, backward = found
+    results: list[Output] = []
+    for arg in arguments:
+        if arg.output is not None:
+            values = forward[arg.index]
+            _same(arg, kernels[0].sym_name.data, _bits(values), _bits(backward[arg.index]))
+            fill = _bits(_unwritten(arg.dtype, 1))
+            written = _bits(values) != fill if _has_pattern(arg.dtype) else np.ones(arg.count, np.bool_)
+            results.append(Output(arg.output, arg.name, values, written))
+    return sorted(results, key=lambda output: output.number)
+
+
+def _table(pages: Pages, random: bool) -> PageTable:
+    data, mapped = page_contents(pages, poison=True, random=random)
+    size = data.shape[1] * data.itemsize
+    align = page_alignment(size)
+    return PageTable(
+        data, pages.place, mapped, garbage_of(len(data), size), pages.base, page_stride(size, align), align
+    )
+
+
+def _same(arg: Argument, kernel: str, forward: Array, backward: Array) -> None:
+    differ = np.flatnonzero(forward != backward)
+    if len(differ):
+        raise HostFault(
+            f"kernel '{kernel}': the results depend on the order in which lanes and waves run: a barrier is missing",
+            found=f"{len(differ)} of {arg.count} elements of output '{arg.name}', the first is element {differ[0]}",
+        )
+
+
+def _bits(values: Array) -> Array:
+    return values.view(np.dtype(f"u{values.dtype.itemsize}"))
+
+
+def _has_pattern(dtype: np.dtype[Any]) -> bool:
+    return is_float(dtype) and dtype.itemsize > 1
+
+
+def _unwritten(dtype: np.dtype[Any], count: int) -> Array:
+    """What an output holds before the kernel runs: a signalling NaN, which no arithmetic gives, where the type has
+    one (the bits above the first mantissa bit are all set, that bit is not)."""
+    if not _has_pattern(dtype):
+        return np.zeros(count, dtype)
+    return np.full(count, _SIGNALLING[dtype.name], np.dtype(f"u{dtype.itemsize}")).view(dtype)
+
+
+_SIGNALLING = {
+    "float16": 0xFDA5,
+    "bfloat16": 0xFFA5,
+    "float32": 0xFFA5_A5A5,
+    "float64": 0xFFF5_A5A5_A5A5_A5A5,
+}
