@@ -654,6 +654,34 @@ def test_offsets_that_may_not_fit_in_32_bits(args: str, base: str, offset: str, 
     assert lines(body, f"{args}, {ARGS}") == [f"store<float>(o, lane, {expected});"]
 
 
+# ---- LDS
+
+BUFFERS = """%m1 = hip.lds_alloc : memref<{}xf32, 3>
+    %m2 = hip.lds_alloc : memref<{}xf16, 3>
+    %m3 = hip.lds_alloc : memref<{}xf32, 3>
+    hip.lds_store %x, %m1[%c0] : f32, memref<{}xf32, 3>, i32
+    %h = arith.truncf %y : f32 to f16
+    hip.lds_store %h, %m2[%c1] : f16, memref<{}xf16, 3>, i32
+    hip.lds_store %x, %m3[%c1] : f32, memref<{}xf32, 3>, i32
+    hip.barrier
+    %v1 = hip.lds_load %m1[%n] : memref<{}xf32, 3>, i32 -> f32
+    %v2 = hip.lds_load %m2[%n] : memref<{}xf16, 3>, i32 -> f16
+    %v3 = hip.lds_load %m3[%n] : memref<{}xf32, 3>, i32 -> f32
+    %w2 = arith.extf %v2 : f16 to f32
+    %s1 = arith.addf %v1, %w2 : f32
+    %s2 = arith.addf %s1, %v3 : f32
+    hip.store %s2, %o[%lane] : f32, memref<64xf32>, i32"""
+
+
+@pytest.mark.parametrize(("counts", "bytes_"), [((25, 5, 64), 380), ((3, 64, 25), 252), ((64, 64, 64), 640)])
+def test_bytes_of_lds_are_what_the_compiler_takes(
+    every_compiler: Compiler, counts: tuple[int, int, int], bytes_: int
+) -> None:
+    text = text_of(kernel(BUFFERS.format(*counts * 3)), "gfx90a")
+    assert f"{bytes_} bytes of static LDS" in text
+    assert f".group_segment_fixed_size: {bytes_}\n" in check(every_compiler, text, 1, "gfx90a")
+
+
 # ---- names and comments
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xpaged.arch.table import MatrixInstruction
 from xpaged.codegen.c_text import WIDTH
+from xpaged.dialects.hip import LDS_ALIGNMENT
 
 _SCALARS = {
     "u8": "unsigned char",
@@ -64,7 +65,7 @@ _FUNCTIONS = {
 _ITEMS: dict[str, _Item] = {
     # Words
     "DEV": _Item("#define DEV static __attribute__((device, always_inline)) inline"),
-    "LDS": _Item("#define LDS __attribute__((shared, aligned(16))) static"),
+    "LDS": _Item(f"#define LDS __attribute__((shared, aligned({LDS_ALIGNMENT}))) static"),
     "GLOBAL": _Item("#define GLOBAL __attribute__((address_space(1)))"),
     "CONSTANT": _Item("#define CONSTANT __attribute__((address_space(4)))"),
     "UNROLL": _Item('#define UNROLL _Pragma("clang loop unroll(full)")'),

@@ -23,8 +23,6 @@ from xpaged.codegen.ranges import Ranges
 from xpaged.dialects import hip
 from xpaged.errors import XpagedError
 
-LDS_ALIGNMENT = 16
-
 
 def print_hip(module: ModuleOp | func.FuncOp, arch: Arch) -> str:
     """
@@ -98,12 +96,12 @@ class _Kernel:
 
     def _lds(self) -> int:
         """Bytes of LDS; refuses more than there is, and a kernel that says another number."""
-        total = 0
+        sizes: list[int] = []
         for op in self.function.walk():
             if isinstance(op, hip.LdsAllocOp):
                 assert isinstance(op.result.type, MemRefType)
-                total = -(-total // LDS_ALIGNMENT) * LDS_ALIGNMENT
-                total += prod(op.result.type.get_shape()) * size_of(op.result.type.element_type, op)
+                sizes.append(prod(op.result.type.get_shape()) * size_of(op.result.type.element_type, op))
+        total = hip.lds_total(sizes)
         if total > self.arch.lds_bytes:
             raise XpagedError(
                 f"kernel '{self.function.sym_name.data}' needs more LDS than {self.arch.name} has",

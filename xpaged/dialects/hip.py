@@ -8,7 +8,7 @@ and an element offset; LDS has operations of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import (
     I64,
@@ -51,7 +51,9 @@ from xpaged.errors import did_you_mean
 
 LDS_SPACE = 3  # memory space of LDS memrefs, as in the AMDGPU address spaces
 
-__all__ = ["LDS_SPACE", "Hip", "element_of", "is_lds", "lanes_of"]
+LDS_ALIGNMENT = 16  # bytes: every LDS buffer starts at a multiple, so that it can be read in the widest vectors
+
+__all__ = ["LDS_ALIGNMENT", "LDS_SPACE", "Hip", "element_of", "is_lds", "lanes_of", "lds_total"]
 
 
 def element_of(type_: Attribute) -> Attribute:
@@ -71,6 +73,15 @@ def is_lds(type_: Attribute) -> bool:
         and isinstance(type_.memory_space, IntegerAttr)
         and type_.memory_space.value.data == LDS_SPACE
     )
+
+
+def lds_total(sizes: Iterable[int]) -> int:
+    """Bytes of LDS that buffers of `sizes` bytes take together, laid out as compilers do: the largest first, the whole
+    a multiple of 4."""
+    total = 0
+    for size in sorted(sizes, reverse=True):
+        total = -(-total // LDS_ALIGNMENT) * LDS_ALIGNMENT + size
+    return -(-total // 4) * 4
 
 
 def _is_value(type_: Attribute) -> bool:
