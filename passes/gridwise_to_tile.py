@@ -36,17 +36,19 @@ from xpaged.dialects.rock.attention import GridwiseAttentionAccelOp
 from xpaged.dialects.rock.ops import YieldOp
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.dialects.rock.views import make_transform
+from xpaged.errors import XpagedError
 from xpaged.ir.layout import Layout
 from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder
 from xpaged.lowering import masks
-from xpaged.lowering.geometry import shape_of
+from xpaged.lowering.geometry import INSTRUCTION_ROWS, shape_of
 from xpaged.lowering.layouts import AttentionLayouts
 
 LOG2_E = 1.4426950408889634
 LN_2 = log(2.0)
 NEGATIVE_INFINITY = float("-inf")
+_PARAMS_FIX = "let affix-tuning-params and gemm-to-gridwise choose the tiles and pad the sizes"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,39 @@ class GridwiseToTilePass(LevelPass):
     def run(self, ctx: Context, module: ModuleOp) -> None:
         for op in list(module.walk()):
             if isinstance(op, GridwiseAttentionAccelOp):
+                _check_tiles(op)
                 _Lowering(op).run()
+
+
+def _check_tiles(op: GridwiseAttentionAccelOp) -> None:
+    """Refuse a gridwise attention whose tiles do not cut its padded sizes, as hand-written text may have them."""
+    function = op.parent_op()
+    if not isinstance(function, func.FuncOp):
+        raise XpagedError("attention stands outside a function", at=op, fix="put it into a func.func")
+    if op.params0 is None:
+        raise XpagedError("attention has no tile sizes", at=op, fix="affix-tuning-params chooses them")
+    params = op.params0.values()
+    _, channels, rows = shape_of(op.queries)
+    keys, value_channels = shape_of(op.values)[1:]
+    unit = INSTRUCTION_ROWS
+    for what, size, step in (
+        ("keys_per_tile", params["keys_per_tile"], unit),
+        ("channel_chunk", params["channel_chunk"], unit),
+        ("value_channels", params["value_channels"], unit),
+        ("query rows", rows, params["query_waves"] * unit),
+        ("keys", keys, params["key_waves"] * params["keys_per_tile"]),
+        ("channels of Q and K", channels, params["channel_chunk"]),
+        ("channels of V", value_channels, params["value_channels"]),
+    ):
+        if size % step:
+            raise XpagedError(
+                f"the tiles do not fit: {what}", at=op, found=size, expected=f"a multiple of {step}", fix=_PARAMS_FIX
+            )
+    arch = arch_of_function(function)
+    lanes = params["query_waves"] * params["key_waves"] * arch.wave_size
+    if lanes > arch.max_workgroup:
+        expected = f"at most {arch.max_workgroup} on {arch.name}"
+        raise XpagedError("a workgroup has too many lanes", at=op, found=lanes, expected=expected, fix=_PARAMS_FIX)
 
 
 class _Arithmetic:

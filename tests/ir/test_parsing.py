@@ -113,6 +113,11 @@ def test_truncated_text_is_refused(length: int) -> None:
         'func.func @f() { "scf.if"() : () -> () return }',
         "func.func @f() { %c = arith.constant 1 : i32 }",
         "func.func @f(%x: i32) { %y = arith.addi %x, %x : i64 return }",
+        "func.func @f(%x: memref<4xf32> {rock.output = 1.0 : f32}) {return}",
+        "func.func @f(%x: memref<4xf32> {rock.output = -1 : i32}) {return}",
+        "func.func @f(%x: memref<4xi64> {rock.page_table = {page_size = 0 : i64, elem = f16}}) {return}",
+        "func.func @f(%x: memref<4xi64> {rock.page_table = {page_size = 4 : i64}}) {return}",
+        "func.func @f(%x: memref<4xi64> {rock.page_table}) {return}",
         '"func.func"() <{sym_name = "f", function_type = (i32) -> (), arg_attrs = [{}, {}]}> '
         "({^bb0(%a: i32): func.return}) : () -> ()",
     ],

@@ -1,9 +1,10 @@
 """Verification of a module, with the operation and its place in the message."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
@@ -51,6 +52,23 @@ def _verify_attribute_lists(func: FuncOp) -> None:
     ):
         if attrs is not None and len(attrs) != count:
             raise VerifyException(f"'func.func': {name} holds {len(attrs)} dictionaries, expected {count}")
+    for index, each in enumerate(func.arg_attrs or ()):
+        _verify_argument_attributes(index, each.data)
+
+
+def _verify_argument_attributes(index: int, attributes: Mapping[str, Attribute]) -> None:
+    """The attributes that say what an argument of a kernel is."""
+    output, table = attributes.get("rock.output"), attributes.get("rock.page_table")
+    if output is not None and not (isinstance(output, IntegerAttr) and output.value.data >= 0):
+        raise VerifyException(f"'func.func': rock.output of argument {index} must be the number of a result: {output}")
+    if table is not None:
+        entries = table.data if isinstance(table, DictionaryAttr) else {}
+        size, element = entries.get("page_size"), entries.get("elem")
+        if not (isinstance(size, IntegerAttr) and size.value.data > 0 and isinstance(element, TypeAttribute)):
+            raise VerifyException(
+                f"'func.func': rock.page_table of argument {index} must be "
+                f"{{page_size = N : i64, elem = TYPE}} with N > 0, found {table}"
+            )
 
 
 def _verify_region(region: Region, visible: set[SSAValue]) -> None:

@@ -218,6 +218,17 @@ func.func @map_yield(%s: !rock.tile<1x16x16xf32, #s>) {
 
 // -----
 
+#s = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1]>
+func.func @map_outer(%s: !rock.tile<1x16x16xf32, #s>, %x: f32) {
+  %0 = rock.tile_map(%a = %s : !rock.tile<1x16x16xf32, #s>) -> !rock.tile<1x16x16xf32, #s> {
+    rock.tile_yield %x : f32
+  }
+  return
+}
+// CHECK: operand 0 of 'rock.tile_yield' is used before it is defined, or is defined in another region
+
+// -----
+
 #k = #rock.layout<wave = [], lane = [16 -> d1, 4 -> d2 * 4], regs = [4 -> d2]>
 #s = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1]>
 func.func @map_layout(%s: !rock.tile<1x16x16xf32, #s>, %k: !rock.tile<1x16x16xf16, #k>) {
