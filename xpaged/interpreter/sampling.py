@@ -20,11 +20,8 @@ _STRONG = 3.0
 """How many standard deviations of the raw scores a planted key scores in the row that it is planted for."""
 
 
-def random_inputs(
-    arguments: Sequence[Argument], rng: np.random.Generator, rock: ModuleOp | None, given: Inputs | None = None
-) -> Inputs:
-    """Random data for `arguments`. `rock` is the module at a level where attention is one operation (None: unknown);
-    `given` replaces some of the data."""
+def random_inputs(arguments: Sequence[Argument], rng: np.random.Generator, rock: ModuleOp | None) -> Inputs:
+    """Random data for `arguments`. `rock` is the module at a level where attention is one operation (None: unknown)."""
     inputs = Inputs(random=True)
     whole = _integers(arguments, rng, rock)
     for arg in arguments:
@@ -36,9 +33,8 @@ def random_inputs(
         elif arg.output is None:
             values = whole.get(arg.index)
             inputs.arrays[arg.index] = _random(rng, (arg.count,), arg.dtype) if values is None else values
-    if given is not None:
-        inputs.arrays.update(given.arrays)
-        inputs.pages.update(given.pages)
+            if rock is None and arg.dtype == np.int32:  # perhaps a KV index
+                inputs.arrays[arg.index] = np.abs(inputs.arrays[arg.index])
     if rock is not None:
         for attention in capture(rock, inputs):
             _spread_scores(attention, inputs)
