@@ -49,16 +49,27 @@ class _Pending:
         self.read.clear()
         self.written.clear()
 
+    def copy(self) -> _Pending:
+        return _Pending(set(self.read), set(self.written))
+
+    def join(self, other: _Pending) -> None:
+        """What is pending on one way or the other."""
+        self.read |= other.read
+        self.written |= other.written
+
 
 def _walk(block: Block, pending: _Pending) -> None:
     for op in list(block.ops):
         if isinstance(op, BarrierOp):
             pending.clear()
+        before = pending.copy()  # a loop may make no trip, a branch may not be taken
         for region in op.regions:
             for inner in region.blocks:
+                inside = before.copy()
                 # A loop body also follows itself: its second trip meets what the first one left pending.
-                _walk(inner, pending)
-                _walk(inner, pending)
+                _walk(inner, inside)
+                _walk(inner, inside)
+                pending.join(inside)
         buffer = _buffer(op)
         if buffer is None:
             continue
