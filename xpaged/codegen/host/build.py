@@ -7,7 +7,7 @@ itself (a file of its own, included unchanged), and the list of its kernels.
 import platform
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -50,24 +50,29 @@ def unable() -> str | None:
     """Why this machine cannot run kernels on its CPU; None when it can."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         return f"it takes x86-64 Linux, and this is {platform.machine()} {platform.system()}"
-    found = [each for each in host_compilers() if isinstance(each, Missing)]
-    if len(found) == len(list(host_compilers())):
-        return "there is no compiler for it: " + "; ".join(f"{m.what}: {m.reason} ({m.install})" for m in found)
-    return None
+    missing: list[Missing] = []
+    for each in host_compilers():
+        if isinstance(each, Compiler):
+            return None
+        missing.append(each)
+    return "there is no compiler for it: " + "; ".join(f"{m.what}: {m.reason} ({m.install})" for m in missing)
 
 
-def choose_compiler() -> Compiler:
-    """The first compiler that can be used. Raises ToolchainError when this machine has none, or is of another kind."""
+def usable_compilers() -> Iterator[Compiler]:
+    """The compilers to try, best first. Raises ToolchainError when this machine has none, or is of another kind."""
     if (reason := unable()) is not None:
         raise ToolchainError("kernels cannot run on this machine's CPU", found=reason)
-    return next(each for each in host_compilers() if isinstance(each, Compiler))
+    yield from (each for each in host_compilers() if isinstance(each, Compiler))
 
 
-def build(text: str, name: str, arch: Arch, launch: LaunchDescription, compiler: Compiler, folder: Path) -> Path:
+def build(
+    text: str, name: str, arch: Arch, launch: LaunchDescription, folder: Path, compilers: Iterable[Compiler]
+) -> tuple[Path, Compiler]:
     """
-    Compile and link the kernels of `launch`, whose `text` becomes the file `name` in `folder`; returns the program.
+    Compile and link the kernels of `launch`, whose `text` becomes the file `name` in `folder`, with the first of
+    `compilers` that takes it; returns the program and that compiler.
 
-    Raises ToolchainError with the compiler's first error when it refuses the text.
+    Raises ToolchainError with the last compiler's first error when none takes the text.
     """
     if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
         raise XpagedError("this is no name for a file of HIP text", found=name)
@@ -77,12 +82,19 @@ def build(text: str, name: str, arch: Arch, launch: LaunchDescription, compiler:
     (folder / "kernel.cpp").write_text(_source(name, arch, launch), "utf-8")
     lds = sum(-(-size // 16) * 16 for size in {each.kernel: each.lds_bytes for each in launch.launches}.values())
     places = (f"--section-start=xpaged_lds={LDS_END - lds:#x}", f"--section-start=.rodata={_REST:#x}")
-    try:
-        compiler.step(folder, *compiler.driver, *FLAGS, *_cpu(), f"-DXPAGED_WAVE={arch.wave_size}", "-c", "kernel.cpp")
-        compiler.step(folder, *compiler.linker, "-static", *places, "kernel.o", "-o", PROGRAM)
-    except OSError as err:
-        raise ToolchainError(f"{compiler.name} could not be run: {err.strerror}", found=err.filename) from err
-    return folder / PROGRAM
+    flags = (*FLAGS, *_cpu(), f"-DXPAGED_WAVE={arch.wave_size}")
+    last = ToolchainError("there is no compiler for this machine's CPU")
+    for compiler in compilers:
+        try:
+            compiler.step(folder, *compiler.driver, *flags, "-c", "kernel.cpp")
+            compiler.step(folder, *compiler.linker, "-static", *places, "kernel.o", "-o", PROGRAM)
+        except ToolchainError as err:
+            last = err
+        except OSError as err:
+            last = ToolchainError(f"{compiler.name} could not be run: {err.strerror}", found=err.filename)
+        else:
+            return folder / PROGRAM, compiler
+    raise last
 
 
 @cache

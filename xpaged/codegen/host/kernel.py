@@ -14,7 +14,7 @@ import numpy as np
 
 from xpaged.arch.table import Arch
 from xpaged.codegen.host.arena import Arena, Array
-from xpaged.codegen.host.build import build, choose_compiler, kernel_number
+from xpaged.codegen.host.build import build, kernel_number, usable_compilers
 from xpaged.codegen.host.faults import REPORT, HostFault, Outcome, Text, explain
 from xpaged.codegen.launch import Buffer, Launch, LaunchDescription
 from xpaged.codegen.process import Finished, run_program
@@ -82,7 +82,6 @@ class HostKernel:
     def __init__(self, text: str, arch: Arch, launch: LaunchDescription, *, compiler: Compiler | None = None) -> None:
         self.arch = arch
         self.description = launch
-        self.compiler = choose_compiler() if compiler is None else compiler
         self.seconds = 0.0
         """Processor time that the kernels took so far."""
         folder = Path(tempfile.mkdtemp(prefix="xpaged-"))
@@ -90,7 +89,8 @@ class HostKernel:
         try:
             first = launch.launches[0]
             file = Path(first.object).stem + ".hip"
-            program = build(text, file, arch, launch, self.compiler, folder)
+            compilers = usable_compilers() if compiler is None else (compiler,)
+            program, self.compiler = build(text, file, arch, launch, folder, compilers)
         except BaseException:
             self.close()
             raise
@@ -199,8 +199,20 @@ class HostKernel:
                 found=f"{count} pages",
                 expected=f"a {buffer.kind} of {buffer.bytes} bytes",
             )
-        place = np.arange(count) if table.place is None else table.place
-        mapped = np.ones(count, np.bool_) if table.mapped is None else table.mapped
+        place = np.arange(count) if table.place is None else table.place.astype(np.int64)
+        mapped = np.ones(count, np.bool_) if table.mapped is None else table.mapped.astype(np.bool_)
+        for what, values in (("place", place), ("mapped", mapped)):
+            if values.shape != (count,) or (values < 0).any():
+                raise XpagedError(
+                    f"'{what}' of the pages of '{buffer.name}' must hold one number of 0 or more an entry",
+                    found=f"{values.dtype} {list(values.shape)}",
+                )
+        if table.base is not None and table.base % table.align:
+            raise XpagedError(
+                f"cannot place the pages of '{buffer.name}'",
+                found=f"base {table.base:#x}",
+                expected=f"a multiple of {table.align}",
+            )
         garbage = np.full(count, 0xDEAD << 48, np.uint64) if table.garbage is None else table.garbage.view(np.uint64)
         used = np.zeros(int(place.max(initial=-1)) + 1, np.bool_)
         used[place[mapped]] = True
