@@ -64,7 +64,13 @@ def test_masked_lanes_are_not_touched() -> None:
 
 @pytest.mark.parametrize(
     ("offset", "text"),
-    [(-4, "4 bytes before"), (64, "0 bytes past the end of"), (1 << 40, "past the end of"), (58, "misaligned")],
+    [
+        (-4, "4 bytes before"),
+        (64, "0 bytes past the end of"),
+        (1 << 20, "past the end of"),
+        (1 << 40, "more than 4 GiB away"),
+        (58, "misaligned"),
+    ],
 )
 def test_an_access_outside_names_the_address_and_the_nearest_allocation(offset: int, text: str) -> None:
     memory = Memory()

@@ -435,6 +435,8 @@ class Memory:
         if not self.allocations:
             return "nothing is allocated"
         nearest = min(self.allocations, key=lambda a: max(a.base - address, address - a.end + 1, 0))
+        if max(nearest.base - address, address - nearest.end) >> 32 > 0:
+            return f"the nearest, {nearest}, is more than 4 GiB away"
         if nearest.base <= address < nearest.end:
             return f"{address - nearest.base} bytes into {nearest}"
         if address >= nearest.end:
