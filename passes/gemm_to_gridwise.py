@@ -25,7 +25,7 @@ from xdsl.builder import Builder as OpBuilder
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xpaged.arch import arch_of_function
@@ -49,8 +49,16 @@ class GemmToGridwisePass(LevelPass):
     leaves: ClassVar[Level | None] = Level.GRIDWISE
 
     def run(self, ctx: Context, module: ModuleOp) -> None:
+        lowered: set[Operation | None] = set()
         for op in list(module.walk()):
             if isinstance(op, AttentionOp):
+                if op.parent_op() in lowered:
+                    raise XpagedError(
+                        "a kernel holds one attention: the launch is made for it",
+                        at=op,
+                        fix="put the second rock.attention into a function of its own",
+                    )
+                lowered.add(op.parent_op())
                 _lower(op)
 
 

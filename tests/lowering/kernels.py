@@ -1,4 +1,4 @@
-"""Attention kernels at tile and device level on shuffled, poisoned pages, compared with the oracle.
+"""Attention kernels from rock to device level on shuffled, poisoned pages, compared with the oracle.
 
 The helpers of several test files: lowering is cached, inputs come from a seed, and a result is judged by the derived
 bounds.  What is dead (keys past the KV index, pages that hold nothing else, memory between pages, buffers before they
@@ -30,6 +30,7 @@ from xpaged.testing import bounds, oracle
 Array = npt.NDArray[Any]
 TILE, DEVICE = Level.TILE, Level.DEVICE
 BOTH = (TILE, DEVICE)
+ALL = (Level.ROCK_MEMREF, Level.GRIDWISE, TILE, DEVICE)
 STEPS = {
     Level.GRIDWISE: (Level.ROCK_MEMREF, "affix-tuning-params,gemm-to-gridwise"),
     Level.TILE: (Level.GRIDWISE, "gridwise-to-tile,place-barriers"),
@@ -290,7 +291,10 @@ def run(
     out = result("out", p.groups * p.seq_q * p.dim_v, inputs.q.dtype)
     if setup is not None:
         setup(memory, args)
-    grid, block = grid_size(function), 1 if level is TILE else block_size(function)
+    if level < TILE:  # the whole problem at once
+        grid, block = 1, 1
+    else:
+        grid, block = grid_size(function), 1 if level is TILE else block_size(function)
     todo = list(range(grid) if groups is None else groups)
     machine = Machine(memory)
     for start in range(0, len(todo), step := max(1, LANES // block)):
@@ -331,7 +335,7 @@ def errors(inputs: Inputs, results: Results) -> list[str]:
     return wrong
 
 
-def check(p: AttentionProblem, levels: Iterable[Level] = BOTH, seed: int = 0, **placement: Any) -> None:
+def check(p: AttentionProblem, levels: Iterable[Level] = ALL, seed: int = 0, **placement: Any) -> None:
     """Run a problem at some levels and compare the results with the oracle's."""
     inputs = Inputs.random(p, seed)
     for level in levels:
