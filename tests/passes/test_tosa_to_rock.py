@@ -519,12 +519,19 @@ def test_a_function_without_attention():
         TO_ROCK.apply(parse(text))
 
 
-def test_dynamic_shapes():
-    text = """func.func @f(%x: tensor<?xf16>) -> tensor<1x?xf16> {
-      %0 = tensor.expand_shape %x [[0, 1]] output_shape [1, 4] : tensor<?xf16> into tensor<1x4xf16>
-      return %0 : tensor<1x4xf16>
-    }"""
-    with pytest.raises(XpagedError):
+@pytest.mark.parametrize(
+    ("source", "result", "message"),
+    [
+        ("tensor<?x4xf16>", "tensor<?xf16>", "dynamic shapes are not supported"),
+        ("tensor<0x4xf16>", "tensor<0xf16>", "a tensor without elements is not supported"),
+    ],
+)
+def test_lengths_that_are_not_known_or_zero(source: str, result: str, message: str):
+    text = f"""func.func @f(%x: {source}) -> {result} {{
+      %0 = tensor.collapse_shape %x [[0, 1]] : {source} into {result}
+      return %0 : {result}
+    }}"""
+    with pytest.raises(XpagedError, match=message):
         TO_ROCK.apply(parse(text))
 
 

@@ -61,13 +61,15 @@ class View(NamedTuple):
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The static lengths of a tensor; XpagedError for anything else."""
+    """The static, positive lengths of a tensor; XpagedError for anything else."""
     if not isinstance(value.type, TensorType):
         raise XpagedError("expected a tensor", at=value, found=value.type)
     if DYNAMIC_INDEX in value.type.get_shape():
         raise XpagedError(
             "dynamic shapes are not supported", at=value, found=value.type, fix="give every dimension a length"
         )
+    if 0 in value.type.get_shape():
+        raise XpagedError("a tensor without elements is not supported", at=value, found=value.type)
     return value.type.get_shape()
 
 
