@@ -42,7 +42,8 @@ from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder
 from xpaged.lowering import masks
-from xpaged.lowering.geometry import INSTRUCTION_ROWS, shape_of
+from xpaged.lowering.geometry import INSTRUCTION_ROWS, lds_bytes, shape_of
+from xpaged.lowering.kernel import block_size, grid_size
 from xpaged.lowering.layouts import AttentionLayouts
 
 LOG2_E = 1.4426950408889634
@@ -60,8 +61,12 @@ class GridwiseToTilePass(LevelPass):
     leaves: ClassVar[Level | None] = Level.TILE
 
     def run(self, ctx: Context, module: ModuleOp) -> None:
+        lowered: set[Operation | None] = set()
         for op in list(module.walk()):
             if isinstance(op, GridwiseAttentionAccelOp):
+                if op.parent_op() in lowered:
+                    raise XpagedError("a kernel holds one attention: the launch is made for it", at=op)
+                lowered.add(op.parent_op())
                 _check_tiles(op)
                 _Lowering(op).run()
 
@@ -74,7 +79,7 @@ def _check_tiles(op: GridwiseAttentionAccelOp) -> None:
     if op.params0 is None:
         raise XpagedError("attention has no tile sizes", at=op, fix="affix-tuning-params chooses them")
     params = op.params0.values()
-    _, channels, rows = shape_of(op.queries)
+    groups, channels, rows = shape_of(op.queries)
     keys, value_channels = shape_of(op.values)[1:]
     unit = INSTRUCTION_ROWS
     for what, size, step in (
@@ -85,6 +90,7 @@ def _check_tiles(op: GridwiseAttentionAccelOp) -> None:
         ("keys", keys, params["key_waves"] * params["keys_per_tile"]),
         ("channels of Q and K", channels, params["channel_chunk"]),
         ("channels of V", value_channels, params["value_channels"]),
+        ("value_channels of a key wave", params["value_channels"], 4 * params["key_waves"]),
     ):
         if size % step:
             raise XpagedError(
@@ -95,6 +101,18 @@ def _check_tiles(op: GridwiseAttentionAccelOp) -> None:
     if lanes > arch.max_workgroup:
         expected = f"at most {arch.max_workgroup} on {arch.name}"
         raise XpagedError("a workgroup has too many lanes", at=op, found=lanes, expected=expected, fix=_PARAMS_FIX)
+    taken = lds_bytes(params["query_waves"], params["key_waves"], params["value_channels"])
+    if taken > arch.lds_bytes:
+        expected = f"at most {arch.lds_bytes} on {arch.name}"
+        raise XpagedError("the join of the key waves does not fit into LDS", at=op, found=taken, expected=expected)
+    grid = groups * (rows // (params["query_waves"] * unit)) * (value_channels // params["value_channels"])
+    for what, found, expected in (("grid", grid_size(function), grid), ("block", block_size(function), lanes)):
+        if found != expected:
+            raise XpagedError(
+                f"the {what} of the launch is not that of the tiles", at=op, found=found, expected=expected
+            )
+    if op.softmax_type != f32:
+        raise XpagedError("the softmax of a kernel is computed in f32", at=op, found=op.softmax_type, expected="f32")
 
 
 class _Arithmetic:
