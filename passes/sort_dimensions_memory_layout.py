@@ -51,6 +51,7 @@ from xpaged.ir.locations import copy_location
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder as MapBuilder
 from xpaged.ir.transform_map import simplify
+from xpaged.lowering.kernel import is_kernel
 
 _FLAGS = {"queries": "qTransposed", "keys": "kTransposed", "values": "vTransposed", "out": "oTransposed"}
 
@@ -65,7 +66,7 @@ class SortDimensionsMemoryLayoutPass(LevelPass):
 
     def run(self, ctx: Context, module: ModuleOp) -> None:
         for func in module.walk():
-            if isinstance(func, FuncOp) and "rock.kernel" in func.attributes:
+            if isinstance(func, FuncOp) and is_kernel(func):
                 for op in list(func.walk()):
                     if isinstance(op, AttentionOp):
                         _sort(op)

@@ -40,7 +40,7 @@ from xpaged.ir.layout import Home
 from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
 from xpaged.lowering.emitter import Emitter
-from xpaged.lowering.kernel import block_size, grid_size
+from xpaged.lowering.kernel import LDS_BYTES, block_size, grid_size, is_kernel
 from xpaged.lowering.lane_access import element_bytes, load_scalar, load_tile, store_tile
 from xpaged.lowering.lane_compute import convert_layout, fill, map_tile, mask, multiply, reduce_tile
 from xpaged.lowering.lane_tiles import (
@@ -64,7 +64,7 @@ class TileToDevicePass(LevelPass):
 
     def run(self, ctx: Context, module: ModuleOp) -> None:
         for function in [op for op in module.ops if isinstance(op, func.FuncOp)]:
-            if "rock.kernel" in function.attributes:
+            if is_kernel(function):
                 _Lowering(function).run()
 
 
@@ -82,7 +82,7 @@ class _Lowering:
         self.scalars: dict[SSAValue, SSAValue] = {}
         self.indices: dict[SSAValue, IndexExpr] = {}
         self.lds: dict[SSAValue, SSAValue] = {}
-        self.lds_bytes = 0
+        self.lds_sizes: list[int] = []
         for before, after in zip(old.args, self.new.args, strict=True):
             after.name_hint = before.name_hint
             self.lds[before] = after
@@ -104,7 +104,7 @@ class _Lowering:
             self.function.body.detach_block(block)
         self.function.body.add_block(self.new)
         self.old.drop_all_references()
-        self.function.attributes["rock.lds_bytes"] = IntegerAttr(self.lds_bytes, i64)
+        self.function.attributes[LDS_BYTES] = IntegerAttr(hip.lds_total(self.lds_sizes), i64)
 
     # ---- values
 
@@ -223,7 +223,7 @@ class _Lowering:
     def _lds_alloc(self, op: tile.LdsAllocOp) -> None:
         self.lds[op.result] = self.emitter.value(hip.LdsAllocOp(op.result.type), 0, op.result.name_hint)
         assert isinstance(op.result.type, MemRefType)
-        self.lds_bytes += prod(op.result.type.get_shape()) * element_bytes(op.result.type.element_type)
+        self.lds_sizes.append(prod(op.result.type.get_shape()) * element_bytes(op.result.type.element_type))
 
     @_lower.register
     def _barrier(self, op: tile.BarrierOp) -> None:

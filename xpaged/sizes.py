@@ -37,6 +37,7 @@ from xpaged.dialects.rock.views import make_chain, make_transform
 from xpaged.errors import XpagedError, did_you_mean
 from xpaged.ir.transform_map import Builder as MapBuilder
 from xpaged.ir.transform_map import TransformMap
+from xpaged.lowering.kernel import KERNEL
 
 DTYPES: dict[str, AnyFloat] = {"f16": f16, "f32": f32}
 """Element types of Q, K, V and the output."""
@@ -336,7 +337,7 @@ def build(p: AttentionProblem) -> ModuleOp:
         Region(args.block),
         arg_attrs=ArrayAttr(args.attributes),
     )
-    func.attributes["rock.kernel"] = UnitAttr()
+    func.attributes[KERNEL] = UnitAttr()
     if p.arch is not None:
         func.attributes["arch"] = StringAttr(p.arch)
     mark_page_tables(func)

@@ -22,6 +22,7 @@ from xpaged.codegen.hip_statements import Statements
 from xpaged.codegen.ranges import Ranges
 from xpaged.dialects import hip
 from xpaged.errors import XpagedError
+from xpaged.lowering.kernel import BLOCK_SIZE, DESCRIPTION, GRID_SIZE, LDS_BYTES, is_kernel
 
 
 def print_hip(module: ModuleOp | func.FuncOp, arch: Arch) -> str:
@@ -34,7 +35,7 @@ def print_hip(module: ModuleOp | func.FuncOp, arch: Arch) -> str:
     functions = [module] if isinstance(module, func.FuncOp) else list(module.ops)
     kernels: list[func.FuncOp] = []
     for op in functions:
-        if not isinstance(op, func.FuncOp) or not op.body.blocks or "rock.kernel" not in op.attributes:
+        if not isinstance(op, func.FuncOp) or not op.body.blocks or not is_kernel(op):
             raise XpagedError("a device-level module holds kernels only", at=op, expected="func.func with rock.kernel")
         if not re.fullmatch(r"[A-Za-z]\w*", op.sym_name.data, re.ASCII) or op.sym_name.data in KEYWORDS | RESERVED:
             raise XpagedError("a kernel's name has to be a name in C, too", at=op, found=op.sym_name.data)
@@ -56,8 +57,8 @@ class _Kernel:
     def __init__(self, function: func.FuncOp, arch: Arch, prelude: Prelude, names: Names) -> None:
         self.function = function
         self.arch = arch
-        self.grid = self._size("rock.grid_size")
-        self.block = self._size("rock.block_size")
+        self.grid = self._size(GRID_SIZE)
+        self.block = self._size(BLOCK_SIZE)
         if self.block % arch.wave_size or self.block > arch.max_workgroup:
             raise XpagedError(
                 f"kernel '{function.sym_name.data}' has a workgroup that {arch.name} cannot run",
@@ -110,7 +111,7 @@ class _Kernel:
                 expected=f"at most {self.arch.lds_bytes}",
                 fix="take smaller tiles",
             )
-        said = self.function.attributes.get("rock.lds_bytes")
+        said = self.function.attributes.get(LDS_BYTES)
         if isinstance(said, IntegerAttr) and said.value.data != total:
             raise XpagedError(
                 "rock.lds_bytes is not what the kernel allocates",
@@ -171,7 +172,7 @@ class _Kernel:
 
     def _comment(self) -> str:
         lines = [self.function.sym_name.data]
-        description = self.function.attributes.get("rock.description")
+        description = self.function.attributes.get(DESCRIPTION)
         if isinstance(description, StringAttr):
             text = f"{lines[0]}: {description.data}"
             lines = [part for line in text.splitlines() for part in textwrap.wrap(line, WIDTH - 3) or [""]]

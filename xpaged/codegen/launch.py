@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, BlockArgument
 
 from xpaged.codegen.code_object import CodeObject
 from xpaged.errors import XpagedError
-from xpaged.lowering.kernel import BLOCK_SIZE, GRID_SIZE
+from xpaged.lowering.kernel import BLOCK_SIZE, GRID_SIZE, LDS_BYTES
 
 VERSION = 1
 POINTER_BYTES = 8
@@ -147,7 +147,7 @@ def describe_launches(kernels: Sequence[FuncOp], object_name: str) -> LaunchDesc
             args.append(new.name)
         grid = _size(kernel, GRID_SIZE, 1)
         block = _size(kernel, BLOCK_SIZE, 1)
-        lds_bytes = _size(kernel, "rock.lds_bytes", 0)
+        lds_bytes = _size(kernel, LDS_BYTES, 0)
         launches.append(Launch(name, object_name, (grid, 1, 1), (block, 1, 1), lds_bytes, tuple(args)))
     return LaunchDescription(tuple(buffers.values()), tuple(launches))
 

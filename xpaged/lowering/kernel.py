@@ -10,7 +10,13 @@ from xpaged.errors import XpagedError
 KERNEL = "rock.kernel"
 GRID_SIZE = "rock.grid_size"
 BLOCK_SIZE = "rock.block_size"
+LDS_BYTES = "rock.lds_bytes"
 DESCRIPTION = "rock.description"
+
+
+def is_kernel(op: Operation) -> bool:
+    """Whether an operation is a kernel function."""
+    return KERNEL in op.attributes
 
 
 def grid_size(function: Operation) -> int:
