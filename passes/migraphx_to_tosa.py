@@ -188,8 +188,7 @@ def _to_memory(builder: TosaBuilder, type: Attribute, value: SSAValue, at: Opera
             found=type,
             expected=f"strides without gaps, such as {MIXRShapedType(type.element_type, type.get_shape())}",
         )
-    order = [layout.permutation.index(i) for i in range(len(layout.permutation))]
-    return builder.reshape(builder.transpose(value, order), [layout.count])
+    return builder.reshape(builder.transpose(value, layout.memory_order), [layout.count])
 
 
 def _aligned(builder: TosaBuilder, value: SSAValue, rank: int) -> SSAValue:

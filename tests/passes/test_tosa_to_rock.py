@@ -251,6 +251,7 @@ GRAPHS = st.builds(
     bias=st.booleans(),
     softmax_type=st.sampled_from([None, "f32"]),
     q_first=st.booleans(),
+    flat_result=st.booleans(),
 )
 
 

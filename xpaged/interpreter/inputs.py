@@ -64,6 +64,12 @@ class Argument:
         return np.ascontiguousarray(np.broadcast_to(view, there.logical_shape))
 
 
+def in_memory_order(value: Array, type: Attribute) -> Array:
+    """A result of type `type` as its elements lie in memory: the inverse of `Argument.logical`."""
+    layout = getattr(type, "memory_layout", None)
+    return value if layout is None else value.transpose(layout().memory_order)
+
+
 def _shape(type: Attribute) -> tuple[int, ...]:
     return type.get_shape() if isinstance(type, ShapedType) else (1,)
 
@@ -364,9 +370,12 @@ def place(arguments: Sequence[Argument], inputs: Inputs, memory: Memory, poison:
     """
     values: list[Any] = []
     bases: dict[int, int] = {}
+    tables: dict[int, Array] = {}
+    for arg in sorted((a for a in arguments if a.is_table), key=lambda a: inputs.pages[a.index].base is None):
+        tables[arg.index] = _place_pages(arg, inputs.pages[arg.index], memory, poison, inputs.random)
     for arg in arguments:
         if arg.is_table:
-            flat = _place_pages(arg, inputs.pages[arg.index], memory, poison, inputs.random)
+            flat = tables[arg.index]
         elif arg.output is None:
             flat = inputs.arrays[arg.index]
         else:

@@ -19,6 +19,7 @@ from xpaged.interpreter.inputs import (
     argument_attributes,
     arguments_of,
     from_arrays,
+    in_memory_order,
     kernel_of,
     place,
 )
@@ -269,10 +270,12 @@ class _Run:
             return
         memory = Memory()
         placed = place(self.arguments, self.inputs, memory, poison=False)
-        name = kernel_of(self.module).sym_name.data
+        function = kernel_of(self.module)
+        name, types = function.sym_name.data, function.function_type.outputs
         results = Program(self.module, exact=True).call(Machine(memory, exact=True), name, placed.values)
-        for number, result in enumerate(results):
-            found, wanted = materialize(memory, result).reshape(-1), expected.outputs[number]
+        for number, (result, type) in enumerate(zip(results, types, strict=True)):
+            found = in_memory_order(materialize(memory, result), type).reshape(-1)
+            wanted = expected.outputs[number]
             compared = ~np.isnan(wanted.value)
             with np.errstate(invalid="ignore"):
                 close = np.abs(found - wanted.value) <= 2.0**-20 * (wanted.bound + np.abs(wanted.value))
@@ -305,7 +308,8 @@ class _Run:
             values = program.call(machine, name, placed.values)
             result.ops, result.lane_ops = machine.ops, machine.lane_ops
             for number, value in enumerate(values):
-                array = np.asarray(materialize(memory, value))
+                type = function.function_type.outputs.data[number]
+                array = in_memory_order(np.asarray(materialize(memory, value)), type)
                 result.outputs.append(Output(number, f"out{number}", array, np.ones(array.size, np.bool_)))
         else:
             self._launch(program, function, level, memory, placed, result)

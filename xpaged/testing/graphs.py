@@ -37,6 +37,8 @@ class AttentionGraph:
     """The scores are converted to this type before the masks, and the weights back after the softmax."""
     q_first: bool = True
     """Whether Q is an argument `[batch, heads, ..]`; else `[batch, seq_q, heads, ..]`, transposed."""
+    flat_result: bool = True
+    """Whether the result is `[batch, seq_q, heads * dim_v]`; else `[batch, seq_q, heads, dim_v]` in memory by heads."""
 
     @property
     def text(self) -> str:
@@ -148,9 +150,14 @@ class _Writer:
             x, type = self.op("convert", (x, type), to=narrow, arrow="to"), narrow
         out = (*heads, g.seq_q, g.dim_v)
         o = self.op("dot", (x, type), (values, v_type), to=_type(g.element, out))
-        rows = self.transpose((o, _type(g.element, out)), g.element, out, (0, 2, 1, 3))
-        flat = (g.batch, g.seq_q, g.heads_q * g.dim_v)
-        result, result_type = self.reshape(rows, g.element, flat)
+        result, result_type = self.transpose((o, _type(g.element, out)), g.element, out, (0, 2, 1, 3))
+        if g.flat_result:
+            flat = (g.batch, g.seq_q, g.heads_q * g.dim_v)
+            result, result_type = self.reshape((result, result_type), g.element, flat)
+        else:
+            strides = [_strides(out)[i] for i in (0, 2, 1, 3)]
+            given = result_type.split(",")[0] + f", {'x'.join(map(str, strides))}>"
+            self.lines[-1], result_type = self.lines[-1].replace(f"-> {result_type}", f"-> {given}"), given
         head = f"func.func @attention({', '.join(self.arguments)})\n    -> !migraphx.shaped{result_type}"
         body = "\n".join(self.lines)
         return (

@@ -183,6 +183,11 @@ class MemoryLayout:
     """The logical lengths before broadcasting."""
 
     @property
+    def memory_order(self) -> tuple[int, ...]:
+        """The logical dimensions in the order of the buffer, outermost first."""
+        return tuple(self.permutation.index(i) for i in range(len(self.permutation)))
+
+    @property
     def count(self) -> int:
         """The number of elements of the buffer."""
         return prod(self.buffer_shape)
