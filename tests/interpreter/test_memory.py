@@ -125,6 +125,13 @@ def test_pages_straddle_4_gib_lines() -> None:
         assert len(set((pages >> np.uint64(32)).tolist())) == 2
 
 
+def test_a_line_that_is_taken_is_passed_over() -> None:
+    memory = Memory()
+    first = Memory().allocate_many(8, 512, straddle=True)
+    memory.allocate(64, base=int(first[5]) // 256 * 256)
+    assert int(memory.allocate_many(8, 512, straddle=True)[0]) > int(first[7])
+
+
 def test_one_access_may_touch_several_segments() -> None:
     memory = Memory()
     bases = [buffer(memory, np.full(4, i, np.int64)) for i in range(5)]

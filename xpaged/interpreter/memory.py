@@ -158,8 +158,10 @@ class Memory:
         size = stride * max(count, 1) + _GUARD
         lead = -(-_GUARD // align) * align
         if straddle:
-            self._next_line += 3
-            base = (self._next_line << 32) - stride * count // 2 // align * align
+            base = 0
+            while not base or self._overlapped(base - lead, base + size) is not None:
+                self._next_line += 3
+                base = (self._next_line << 32) - stride * count // 2 // align * align
         elif base is None:
             base = -(-self._next_base // align) * align + lead
         elif base % align:
@@ -205,13 +207,11 @@ class Memory:
     ) -> int:
         if base < 0 or end > 1 << 64:
             raise XpagedError("an allocation lies outside the 64-bit address space", found=f"[{base:#x}, {end:#x})")
+        other = self._overlapped(base, end)
+        if other is not None:
+            found = f"[{base:#x}, {end:#x}) and [{other.base:#x}, {other.end:#x})"
+            raise XpagedError(f"{name!r} would overlap {other.name!r}", found=found)
         at = bisect_right(self._bases, base)
-        for other in self._segments[max(at - 1, 0) : at + 1]:
-            if other.base < end and base < other.end:
-                raise XpagedError(
-                    f"{name!r} would overlap {other.name!r}",
-                    found=f"[{base:#x}, {end:#x}) and [{other.base:#x}, {other.end:#x})",
-                )
         # The lowest address bits are kept in the arena so that aligned accesses are aligned there, too.
         start = -(-self._used // 16) * 16 + base % 16
         self._reserve(start + end - base)
@@ -224,6 +224,11 @@ class Memory:
         if base >= self._next_base:
             self._next_base = end + _SEGMENT_SPACING
         return start
+
+    def _overlapped(self, base: int, end: int) -> _Segment | None:
+        at = bisect_right(self._bases, base)
+        near = self._segments[max(at - 1, 0) : at + 1]
+        return next((s for s in near if s.base < end and base < s.end), None)
 
     def _reserve(self, bytes: int) -> None:
         if bytes <= len(self._arena):
@@ -255,11 +260,6 @@ class Memory:
         """For each of `bytes` bytes from `base`, whether the program (or `write_array`) ever wrote it."""
         start = self._whole(base, bytes, "read")
         return (self._state[start : start + bytes] & WRITTEN) != 0
-
-    def forget_writes(self, base: int, bytes: int) -> None:
-        """Makes `bytes` bytes from `base` count as never written; their contents stay."""
-        start = self._whole(base, bytes, "read")
-        self._state[start : start + bytes] &= MAPPED
 
     def _whole(self, base: int, bytes: int, verb: str) -> int:
         segment = self._segment_of(base)

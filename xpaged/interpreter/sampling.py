@@ -32,9 +32,11 @@ def random_inputs(arguments: Sequence[Argument], rng: np.random.Generator, rock:
             inputs.pages[arg.index] = Pages(data, rng.permutation(arg.count), np.ones(arg.count, np.bool_))
         elif arg.output is None:
             values = whole.get(arg.index)
-            inputs.arrays[arg.index] = _random(rng, (arg.count,), arg.dtype) if values is None else values
-            if rock is None and arg.dtype == np.int32:  # perhaps a KV index
-                inputs.arrays[arg.index] = np.abs(inputs.arrays[arg.index])
+            if values is None:
+                values = _random(rng, (arg.count,), arg.dtype)
+                if rock is None and arg.dtype == np.int32:  # perhaps a KV index
+                    values = np.abs(values)
+            inputs.arrays[arg.index] = values
     if rock is not None:
         for attention in capture(rock, inputs):
             _spread_scores(attention, inputs)
