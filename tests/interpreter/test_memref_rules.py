@@ -109,6 +109,14 @@ def test_dim_and_rank() -> None:
     assert [int(v[0]) for v in found] == [4, 2]
 
 
+def test_scalars_in_memory() -> None:
+    body = """%a = memref.alloc() : memref<f32>
+    memref.store %v, %a[] : memref<f32>
+    %r = memref.load %a[] : memref<f32>
+    return %r : f32"""
+    assert run(body, "%v: f32", "f32", np.array([2.5], np.float32))[0].tolist() == [2.5]
+
+
 COPY = """%a = memref.alloc() : memref<24xf32>
 "memref.copy"(%x, %a) : (memref<24xf32>, memref<24xf32>) -> ()
 memref.dealloc %x : memref<24xf32>

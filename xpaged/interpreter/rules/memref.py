@@ -23,7 +23,7 @@ def load(op: memref.LoadOp, b: Compiler) -> OpCode:
     dtype = b.dtype(op.res.type)
 
     def run(m: Machine, source: MemRef, *indices: Array) -> Array:
-        loaded = source.load(m.memory, indices or [np.zeros(1, np.int64)][: len(source.shape)], mask=m.mask)
+        loaded = source.load(m.memory, indices, mask=m.mask)
         return loaded if loaded.dtype == dtype else loaded.astype(dtype)
 
     return run
