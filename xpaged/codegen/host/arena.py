@@ -75,7 +75,7 @@ class Arena:
         apart; otherwise each ends before unmapped memory. Pages that are not `mapped` have an address and no memory.
         """
         if base is None and count <= _MOST_APART:
-            slot = -(-bytes // VM_PAGE) * VM_PAGE + VM_PAGE
+            slot = -(-(bytes + align) // VM_PAGE) * VM_PAGE + VM_PAGE
             ends = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(slot) - np.uint64(VM_PAGE)
             # Every other page is aligned to no more than `align`: nobody can rely on more.
             places = ends - np.uint64(bytes) - (np.arange(count, dtype=np.uint64) & np.uint64(1)) * np.uint64(align)

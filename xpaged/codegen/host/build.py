@@ -30,6 +30,7 @@ FLAGS = (
     *("-ffreestanding", "-fno-pic", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector"),
     "-fstack-clash-protection",  # an overflow of a stack meets the unmapped page below it
     *("-fno-asynchronous-unwind-tables", "-fno-threadsafe-statics", "-fno-optimize-sibling-calls"),
+    "-fconvergent-functions",  # no operation of a wave is copied, moved or merged with another one
     *("-ffp-contract=off", "-fno-math-errno", "-ftrivial-auto-var-init=pattern", "-w"),
     "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,array-bounds,alignment,float-cast-overflow",
     "-fno-sanitize-recover=all",
@@ -82,7 +83,7 @@ def build(
     (folder / "kernel.cpp").write_text(_source(name, arch, launch), "utf-8")
     lds = sum(-(-size // 16) * 16 for size in {each.kernel: each.lds_bytes for each in launch.launches}.values())
     places = (f"--section-start=xpaged_lds={LDS_END - lds:#x}", f"--section-start=.rodata={_REST:#x}")
-    flags = (*FLAGS, *_cpu(), f"-DXPAGED_WAVE={arch.wave_size}")
+    flags = (*FLAGS, *cpu_flags(), f"-DXPAGED_WAVE={arch.wave_size}")
     last = ToolchainError("there is no compiler for this machine's CPU")
     for compiler in compilers:
         try:
@@ -98,7 +99,7 @@ def build(
 
 
 @cache
-def _cpu() -> tuple[str, ...]:
+def cpu_flags() -> tuple[str, ...]:
     """Flags for what this CPU has: instructions that convert half precision, which nearly every one has."""
     try:
         flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)

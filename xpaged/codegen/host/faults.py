@@ -1,5 +1,6 @@
 """What went wrong in a kernel that ran on the CPU, said with the line of its text and the MLIR location beside it."""
 
+import os
 import re
 import signal
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 
 from xpaged.codegen.host.arena import Arena
 from xpaged.codegen.host.build import LDS_END
-from xpaged.codegen.host.symbols import line_at
+from xpaged.codegen.host.symbols import line_table
 from xpaged.errors import XpagedError
 
 
@@ -68,7 +69,7 @@ class Text:
     def line_of(self, pc: int) -> int | None:
         """The line of the text that the machine instruction at `pc` was made from: of the kernel itself where helpers
         of the text were put in its place. None when it is not known."""
-        return line_at(self.program, self.file, pc) if pc else None
+        return line_table(self.program, self.file).line_of(pc) if pc else None
 
     def code(self, line: int | None) -> str:
         """A line of the text."""
@@ -84,92 +85,125 @@ class Text:
         return ""
 
 
-def explain(report: Any, text: Text, arena: Arena) -> HostFault:
-    """The fault that a process reports of itself; `report` is a record of type `REPORT`."""
-    outcome = Outcome(int(report["outcome"]))
-    what, other = report["what"].decode(), report["other"].decode()
-    thread, group = int(report["thread"]), int(report["group"])
-    pc, detail = int(report["pc"]), int(report["detail"])
-    line = text.line_of(pc if outcome is Outcome.SIGNAL else pc - 1 if pc else 0)
-    found: str | None = None
+@dataclass
+class _Finding:
+    """What is wrong, the line where it shows, and details."""
+
+    message: str
+    line: int | None
+    detail: str | None = None
     fix: str | None = None
     address: int | None = None
-    match outcome:
-        case Outcome.DIVERGED | Outcome.BLOCK_DIVERGED:
-            there = text.line_of(int(report["other_pc"]) - 1 if report["other_pc"] else 0)
-            parts = _standing(what, line), _standing(other, there)
-            others = int(report["other_thread"])
-            if outcome is Outcome.DIVERGED:
-                message = "the lanes of a wave do not meet at one operation"
-                found = f"thread {thread} is at {parts[0]}, thread {others} of its wave waits at {parts[1]}"
-                fix = "move the operation out of the branch or loop that lanes leave at different times"
-            else:
-                message = "the waves of a workgroup do not meet at one barrier"
-                found = f"the wave of thread {thread} is at {parts[0]}, the wave of thread {others} at {parts[1]}"
-                fix = "move the barrier out of the branch or loop that waves leave at different times"
-            if "s_barrier" in (what, other):
-                message = f"a barrier is reached by only a part of a workgroup: {message}"
-            barriers = [at for at, op in ((line, what), (there, other)) if at is not None and op == "s_barrier"]
-            line = min(barriers, default=there if line is None else line)
+
+
+def explain(report: Any, text: Text, arena: Arena) -> HostFault:
+    """The fault that a process reports of itself; `report` is a record of type `REPORT`."""
+    group, thread = int(report["group"]), int(report["thread"])
+    match Outcome(int(report["outcome"])):
+        case Outcome.DIVERGED:
+            finding = _diverged(report, text, of_waves=False)
+        case Outcome.BLOCK_DIVERGED:
+            finding = _diverged(report, text, of_waves=True)
         case Outcome.SIGNAL:
-            message, address = _signal(report, arena)
+            finding = _signal(report, text, arena)
         case Outcome.UNDEFINED:
-            message = what
-            own = int(report["line"])
-            values = f"{_signed(detail)} and {_signed(int(report['other_detail']))}"
-            address = detail if what.startswith("access") else None
-            if address is not None:
-                message = f"access to the misaligned address {address:#x}: {arena.locate(address)}"
-            elif "sum" in what or "difference" in what or "product" in what:
-                found = f"of {values}"
-            elif "index" in what:
-                found = f"index {_signed(detail)}"
-            line = own if line is None and other.endswith(text.file) else line
+            finding = _undefined(report, text, arena)
         case Outcome.OPERAND:
-            message = f"{what} does not have the operand {_signed(detail)}"
+            what, value = _operation(report["what"]), _signed(report["detail"])
+            finding = _Finding(f"{what} does not have the operand {value}", _called_at(report["pc"], text))
         case Outcome.LDS_OVERRUN:
-            message = f"a write {int(report['address'])} bytes behind the end of LDS"
-        case Outcome.SETUP:
-            return HostFault(f"this machine refused {what}", found=f"error {detail} at {int(report['address']):#x}")
+            distance = int(report["address"])
+            fault = HostFault(
+                f"kernel '{text.kernel}', workgroup {group}: a write {distance} bytes behind the end of LDS"
+            )
+            fault.workgroup = group
+            return fault
         case _:
-            return HostFault(f"kernel '{text.kernel}' ended without saying why")
-    code = text.code(line)
-    shown = [found] if found is not None else []
-    if code:
-        shown.append(f"line {line}: {code}")
-    fault = HostFault(f"kernel '{text.kernel}', workgroup {group}, thread {thread}: {message}", fix=fix)
-    fault.found = "\n    ".join(shown) or None
+            what, error = report["what"].decode(), int(report["detail"])
+            return HostFault(
+                f"kernel '{text.kernel}' could not begin: this machine refused {what}",
+                found=f"{os.strerror(error)} at {int(report['address']):#x}",
+            )
+    line = finding.line
+    shown = [finding.detail, f"line {line}: {text.code(line)}" if text.code(line) else None]
+    fault = HostFault(
+        f"kernel '{text.kernel}', workgroup {group}, thread {thread}: {finding.message}",
+        found="\n    ".join(part for part in shown if part is not None) or None,
+        fix=finding.fix,
+    )
     fault.line, fault.location = line, text.location(line)
-    fault.workgroup, fault.thread, fault.address = group, thread, address
+    fault.workgroup, fault.thread, fault.address = group, thread, finding.address
     place = f"{text.file}:{line}" if line is not None else text.file
-    return _at(fault, f"{place} ({fault.location})" if fault.location else place)
-
-
-def _at(fault: HostFault, where: str) -> HostFault:
-    fault.locate(where)
+    fault.locate(f"{place} ({fault.location})" if fault.location else place)
     return fault
 
 
-def _standing(what: str, line: int | None) -> str:
-    what = what.removeprefix("__builtin_amdgcn_")
-    return what if line is None else f"{what} in line {line}"
+def _called_at(pc: Any, text: Text) -> int | None:
+    """The line of the call that returns to `pc`."""
+    return text.line_of(int(pc) - 1) if pc else None
 
 
-def _signed(word: int) -> int:
+def _operation(what: bytes) -> str:
+    return what.decode().removeprefix("__builtin_amdgcn_")
+
+
+def _diverged(report: Any, text: Text, *, of_waves: bool) -> _Finding:
+    """Lanes, or waves, that wait at different places."""
+    here = _operation(report["what"]), _called_at(report["pc"], text)
+    there = _operation(report["other"]), _called_at(report["other_pc"], text)
+    shown = [what if line is None else f"{what} in line {line}" for what, line in (here, there)]
+    thread, other = int(report["thread"]), int(report["other_thread"])
+    barriers = [line for what, line in (here, there) if what == "s_barrier" and line is not None]
+    line = min(barriers, default=here[1] if there[1] is None else there[1])
+    part = "a barrier is reached by only a part of a workgroup: " if barriers else ""
+    if of_waves:
+        return _Finding(
+            f"{part}the waves of a workgroup do not meet at one barrier",
+            line,
+            f"the wave of thread {thread} is at {shown[0]}, the wave of thread {other} at {shown[1]}",
+            "move the barrier out of the branch or loop that waves leave at different times",
+        )
+    return _Finding(
+        f"{part}the lanes of a wave do not meet at one operation",
+        line,
+        f"thread {thread} is at {shown[0]}, thread {other} of its wave waits at {shown[1]}",
+        "move the operation out of the branch or loop that lanes leave at different times",
+    )
+
+
+def _signal(report: Any, text: Text, arena: Arena) -> _Finding:
+    """A bad access, or a bad instruction."""
+    number, access, address = int(report["detail"]), int(report["other_detail"]), int(report["address"])
+    line = text.line_of(int(report["pc"]))
+    if number not in (signal.SIGSEGV, signal.SIGBUS):
+        return _Finding(f"the CPU refused an instruction ({signal.Signals(number).name})", line)
+    if access == _OVERFLOW:
+        return _Finding("the lane's stack is full", line)
+    if address == 0:
+        return _Finding("access to an address that no pointer may have", line)
+    behind = address - LDS_END
+    where = f"{behind} bytes past the end of LDS" if 0 <= behind < LDS_END else arena.locate(address)
+    return _Finding(f"{'write' if access else 'read'} at {address:#x}: {where}", line, address=address)
+
+
+def _undefined(report: Any, text: Text, arena: Arena) -> _Finding:
+    """What C++ leaves undefined, as a check of the compiler found it."""
+    what, values = report["what"].decode(), (_signed(report["detail"]), _signed(report["other_detail"]))
+    line = _called_at(report["pc"], text)
+    if line is None and report["other"].decode().endswith(text.file):
+        line = int(report["line"])
+    if what.startswith("access"):
+        address = int(report["detail"])
+        where = arena.locate(address)
+        return _Finding(f"access to the misaligned address {address:#x}: {where}", line, address=address)
+    if what.startswith("overflow of a") and "negation" not in what:
+        return _Finding(what, line, f"of {values[0]} and {values[1]}")
+    return _Finding(what, line, f"index {values[0]}" if what.startswith("index") else None)
+
+
+def _signed(word: Any) -> int:
     """A 64-bit word, or a 32-bit one that was handed over in it, with its sign."""
+    word = int(word)
     if word >> 32 == 0:
         return word - (word >> 31 << 32)
     return word - (word >> 63 << 64)
-
-
-def _signal(report: Any, arena: Arena) -> tuple[str, int | None]:
-    number, access, address = int(report["detail"]), int(report["other_detail"]), int(report["address"])
-    if number in (signal.SIGSEGV, signal.SIGBUS):
-        if number == signal.SIGSEGV and address == 0 and access != _OVERFLOW:
-            return "access to an address that no pointer may have, or to a misaligned one", None
-        if access == _OVERFLOW:
-            return "the lane's stack is full", None
-        behind = address - LDS_END
-        where = f"{behind} bytes past the end of LDS" if 0 <= behind < LDS_END else arena.locate(address)
-        return f"{'write' if access else 'read'} at {address:#x}: {where}", address
-    return f"the CPU refused an instruction ({signal.Signals(number).name})", None

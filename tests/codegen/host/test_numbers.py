@@ -1,0 +1,199 @@
+"""Arithmetic of kernels on the CPU: functions of floats, half precision, matrix instructions."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.codegen.host.texts import HEAD, describe, switch
+from xpaged.arch.table import MatrixInstruction, archs, get_arch
+from xpaged.codegen.host import HostKernel, build, unable
+
+Array = npt.NDArray[Any]
+pytestmark = pytest.mark.skipif(unable() is not None, reason="this machine cannot run kernels on its CPU")
+
+# ---- functions
+
+LANES, COUNT = 64, 1 << 14
+FUNCTIONS: dict[str, tuple[str, Any]] = {
+    "exp2": ("__builtin_exp2f(x)", np.exp2),
+    "hardware exp2": ("__builtin_amdgcn_exp2f(x)", np.exp2),
+    "exp": ("__builtin_expf(x)", np.exp),
+    "log": ("__builtin_logf(x)", np.log),
+    "log2": ("__builtin_log2f(x)", np.log2),
+    "hardware log2": ("__builtin_amdgcn_logf(x)", np.log2),
+    "log10": ("__builtin_log10f(x)", np.log10),
+    "sqrt": ("__builtin_sqrtf(x)", np.sqrt),
+    "round": ("__builtin_roundf(x)", lambda x: np.copysign(np.trunc(np.abs(x) + 0.5), x)),
+    "rint": ("__builtin_rintf(x)", np.rint),
+    "floor": ("__builtin_floorf(x)", np.floor),
+    "ceil": ("__builtin_ceilf(x)", np.ceil),
+    "trunc": ("__builtin_truncf(x)", np.trunc),
+    "abs": ("__builtin_fabsf(x)", np.abs),
+    "max": ("__builtin_fmaxf(x, z[i])", None),
+    "min": ("__builtin_fminf(x, z[i])", None),
+    "fma": ("__builtin_fmaf(x, y[i], z[i])", None),
+    "to half": ("(float)(f16)x", lambda x: x.astype(np.float16)),
+    "to half, from double": ("(float)(f16)((double)x + (double)z[i])", None),
+    "vectors to half": ("({ f32x4 v = {x, x, x, x}; (float)__builtin_convertvector(v, f16x4)[i & 3]; })", None),
+}
+PARAMETERS = (*(f"const float* __restrict__ {name}" for name in "ayz"), "float* __restrict__ out", "int which")
+
+
+@pytest.fixture(scope="module", params=["what this CPU has", "no half precision"])
+def functions(request: pytest.FixtureRequest) -> Any:
+    cases = {name: f"out[i] = {text};" for name, (text, _) in FUNCTIONS.items()}
+    body = f"  for (int i = lane; i < {COUNT}; i += 64) {{ const float x = a[i];"
+    text = switch(cases, PARAMETERS, body, LANES) + "}\n"
+    buffers = {name: ("f32", COUNT, "read") for name in "ayz"} | {"out": ("f32", COUNT, "write")}
+    launch = describe({**buffers, "which": ("i32", 0, "read")}, lanes=LANES)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "no half precision":
+            patch.setattr(build, "cpu_flags", lambda: ("-msse4.1",))
+        kernel = HostKernel(text, get_arch("gfx942"), launch)
+    with kernel:
+        yield kernel
+
+
+def computed(kernel: HostKernel, name: str, *operands: Array) -> Array:
+    given = dict(zip("ayz", (*operands, *operands[:1] * 3)[:3], strict=True))
+    out = np.zeros(COUNT, np.float32)
+    kernel.launch({**given, "out": out, "which": np.array(list(FUNCTIONS).index(name), np.int32)})
+    return out
+
+
+def floats(seed: int = 0) -> Array:
+    """Floats of every size, and those that functions stumble over."""
+    rng = np.random.default_rng(seed)
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 128.0, 127.99999, -126.0, -149.0, -149.5, -151.0, 1e-45]
+    special += [0.5, -0.5, 0.49999997, 1.5, 2.5, 65519.0, 65519.996, 65520.0, 5.96e-8, 2.98e-8, 2.980233e-8, 8388609.0]
+    bits = rng.integers(0, 1 << 32, COUNT // 4, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    near = rng.standard_normal(COUNT // 4) * 30
+    steps = 1 + 2.0**-11 * rng.integers(0, 3, COUNT // 4)
+    halves = np.float16(rng.standard_normal(COUNT // 4)).astype(np.float64) * steps
+    small = 2.0 ** rng.uniform(-26, -13, COUNT - len(special) - 3 * (COUNT // 4))
+    with np.errstate(all="ignore"):
+        return np.concatenate((special, bits, near, halves, small)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, function) in FUNCTIONS.items() if function is not None])
+def test_functions_are_right_to_half_a_unit_in_the_last_place(functions: HostKernel, name: str) -> None:
+    x = floats()
+    with np.errstate(all="ignore"):
+        exact = FUNCTIONS[name][1](x.astype(np.float64)).astype(np.float64)
+        if name == "to half":
+            exact = x.astype(np.float16).astype(np.float64)
+        found = computed(functions, name, x).astype(np.float64)
+        nearest = exact.astype(np.float32).astype(np.float64)
+        unit = np.spacing(np.abs(nearest).astype(np.float32)).astype(np.float64)
+        wrong = ~((found == nearest) | (np.isnan(found) & np.isnan(nearest)) | (np.abs(found - exact) <= 0.502 * unit))
+    assert not wrong.any(), [(x[i], found[i], exact[i]) for i in np.flatnonzero(wrong)[:5]]
+
+
+def test_the_larger_and_the_smaller_ignore_nan(functions: HostKernel) -> None:
+    x, z = floats(), floats(1)
+    for name, function in (("max", np.fmax), ("min", np.fmin)):
+        np.testing.assert_array_equal(computed(functions, name, x, x, z), function(x, z))
+
+
+def test_vectors_are_narrowed_like_scalars(functions: HostKernel) -> None:
+    x = floats()
+    np.testing.assert_array_equal(computed(functions, "vectors to half", x), computed(functions, "to half", x))
+
+
+def test_doubles_are_narrowed_in_one_rounding(functions: HostKernel) -> None:
+    rng = np.random.default_rng(0)
+    x = np.float16(rng.standard_normal(COUNT)).astype(np.float32)
+    half_unit = np.spacing(np.abs(x).astype(np.float16)).astype(np.float32) / 2
+    z = (half_unit * rng.choice([1, -1], COUNT) * (1 + rng.integers(-1, 2, COUNT) * 2.0**-20)).astype(np.float32)
+    with np.errstate(over="ignore"):
+        expected = (x.astype(np.float64) + z.astype(np.float64)).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(computed(functions, "to half, from double", x, x, z), expected)
+
+
+def test_a_product_and_a_sum_are_rounded_once(functions: HostKernel) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, COUNT)).astype(np.float32)
+    z = (-(x * y) * rng.choice([1, 1, 1 + 2.0**-23, 2.0**-24, -(2.0**-25), 2.0**24], COUNT)).astype(np.float32)
+    found = computed(functions, "fma", np.array(x), np.array(y), z)
+    for i in range(0, COUNT, 8):
+        exact = Fraction(float(x[i])) * Fraction(float(y[i])) + Fraction(float(z[i]))
+        near = (np.nextafter(found[i], side) for side in (np.float32(-np.inf), np.float32(np.inf)))
+        distance = abs(Fraction(float(found[i])) - exact)
+        assert all(distance <= abs(Fraction(float(other)) - exact) for other in near), (x[i], y[i], z[i], found[i])
+
+
+# ---- matrix instructions
+
+TYPES = {"f16": ("f16", np.float16), "bf16": ("bf16", np.uint16), "f32": ("float", np.float32)}
+
+
+def matrix_text(instructions: list[MatrixInstruction]) -> str:
+    """A kernel for each instruction, in the branch of its number: lane l reads and writes its own values."""
+    cases = {}
+    for i in instructions:
+        scalar = TYPES[i.operand][0]
+        name = scalar if i.elements == 1 else f"{scalar}x{i.elements}"
+        cases[i.name] = (
+            f"const {name} x = (({name}*)a)[lane], y = (({name}*)b)[lane]; "
+            f"out[lane] = {i.builtin}(x, y, {i.builtin}(y, x, out[lane], 0, 0, 0), 0, 0, 0);"
+        )
+    return switch(cases, ["void* a", "void* b", "f32x4* out", "int which"], lanes=64)
+
+
+@pytest.mark.parametrize("arch", archs())
+def test_matrix_instructions_multiply_as_published(arch: str) -> None:
+    instructions = list(get_arch(arch).matrix)
+    rng = np.random.default_rng(0)
+    buffers = {"a": ("i32", 128, "read"), "b": ("i32", 128, "read"), "out": ("f32", 256, "read_write")}
+    launch = describe({**buffers, "which": ("i32", 0, "read")}, lanes=64)
+    with HostKernel(matrix_text(instructions), get_arch(arch), launch) as kernel:
+        for number, i in enumerate(instructions):
+            values = [rng.integers(-8, 9, (64, i.elements)).astype(np.float32) for _ in range(2)]
+            start = rng.integers(-8, 9, (64, 4)).astype(np.float32)
+            stored = [narrowed(v, i.operand) for v in values]
+            raw = [np.zeros(512, np.uint8) for _ in stored]
+            for to, of in zip(raw, stored, strict=True):
+                to[: of.nbytes] = of.reshape(-1).view(np.uint8)
+            out = start.reshape(-1).copy()
+            which = np.array(number, np.int32)
+            kernel.launch({"a": raw[0].view(np.int32), "b": raw[1].view(np.int32), "out": out, "which": which})
+            np.testing.assert_array_equal(out.reshape(64, 4), expected_product(i, values[0], values[1], start), i.name)
+
+
+def narrowed(values: Array, operand: str) -> Array:
+    return (values.view(np.uint32) >> 16).astype(np.uint16) if operand == "bf16" else values.astype(TYPES[operand][1])
+
+
+def expected_product(i: MatrixInstruction, x: Array, y: Array, start: Array) -> Array:
+    """16 x 16 products as AMD's calculator lays them out: row l % 16 and index elements * (l / 16) + e of the operands,
+    row 4 * (l / 16) + r and column l % 16 of the sums."""
+    lane = np.arange(64)
+
+    def matrix(values: Array) -> Array:
+        made = np.zeros((16, i.k))
+        for e in range(i.elements):
+            made[lane % 16, i.elements * (lane // 16) + e] = values[:, e]
+        return made
+
+    a, b = matrix(x), matrix(y)
+    sums = np.zeros((16, 16))
+    for r in range(4):
+        sums[4 * (lane // 16) + r, lane % 16] = start[:, r]
+    sums += b @ a.T + a @ b.T
+    return np.stack([sums[4 * (lane // 16) + r, lane % 16] for r in range(4)], axis=1)
+
+
+def test_operands_that_matrix_instructions_ignore_must_be_0() -> None:
+    from xpaged.codegen.host import HostFault
+
+    text = matrix_text(list(get_arch("gfx942").matrix[:1])).replace(", 0, 0, 0), 0, 0, 0)", ", 0, 0, 0), 0, 0, 4)")
+    assert HEAD in text
+    buffers = {"a": ("i32", 128, "read"), "b": ("i32", 128, "read"), "out": ("f32", 256, "read_write")}
+    launch = describe({**buffers, "which": ("i32", 0, "read")}, lanes=64)
+    zeros = {name: np.zeros(n, np.float32) for name, n in (("a", 128), ("b", 128), ("out", 256))}
+    with HostKernel(text, get_arch("gfx942"), launch) as kernel:
+        with pytest.raises(HostFault, match="mfma_f32_16x16x16f16 does not have the operand 4"):
+            kernel.launch({**zeros, "which": np.array(0, np.int32)})
