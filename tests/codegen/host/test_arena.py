@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.codegen.host.texts import describe, switch
+from tests.codegen.host.texts import Spec, describe, switch
 from xpaged.arch.table import get_arch
 from xpaged.codegen.host import HostFault, HostKernel, PageTable, unable
 from xpaged.codegen.host.arena import POISON, VM_PAGE, Arena
@@ -116,8 +116,8 @@ def reader() -> Iterator[HostKernel]:
         pytest.skip(reason)
     body = f"  for (int i = lane; i < {PAGE * ENTRIES}; i += 64) {{"
     text = switch(CASES, ["const u64* table", "int* out", "int which"], body, 64) + "}\n"
-    buffers = {"table": ("f64", ENTRIES, "read"), "out": ("i32", PAGE * ENTRIES, "write"), "which": ("i32", 0, "read")}
-    plain = describe(buffers, lanes=64)
+    buffers: dict[str, Spec] = {"table": ("f64", ENTRIES, "read"), "out": ("i32", PAGE * ENTRIES, "write")}
+    plain = describe({**buffers, "which": ("i32", 0, "read")}, lanes=64)
     table = Buffer("table", "page_table", "i64", (ENTRIES,), 8 * ENTRIES, "read")
     with HostKernel(text, get_arch("gfx90a"), LaunchDescription((table, *plain.buffers[1:]), plain.launches)) as kernel:
         yield kernel

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.codegen.host.texts import HEAD, describe, switch
+from tests.codegen.host.texts import HEAD, Spec, describe, switch
 from xpaged.arch.table import MatrixInstruction, archs, get_arch
 from xpaged.codegen.host import HostKernel, build, unable
 
@@ -47,7 +47,7 @@ def functions(request: pytest.FixtureRequest) -> Any:
     cases = {name: f"out[i] = {text};" for name, (text, _) in FUNCTIONS.items()}
     body = f"  for (int i = lane; i < {COUNT}; i += 64) {{ const float x = a[i];"
     text = switch(cases, PARAMETERS, body, LANES) + "}\n"
-    buffers = {name: ("f32", COUNT, "read") for name in "ayz"} | {"out": ("f32", COUNT, "write")}
+    buffers: dict[str, Spec] = {name: ("f32", COUNT, "read") for name in "ayz"} | {"out": ("f32", COUNT, "write")}
     launch = describe({**buffers, "which": ("i32", 0, "read")}, lanes=LANES)
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "no half precision":
@@ -72,7 +72,7 @@ def floats(seed: int = 0) -> Array:
     bits = rng.integers(0, 1 << 32, COUNT // 4, dtype=np.uint64).astype(np.uint32).view(np.float32)
     near = rng.standard_normal(COUNT // 4) * 30
     steps = 1 + 2.0**-11 * rng.integers(0, 3, COUNT // 4)
-    halves = np.float16(rng.standard_normal(COUNT // 4)).astype(np.float64) * steps
+    halves = rng.standard_normal(COUNT // 4).astype(np.float16).astype(np.float64) * steps
     small = 2.0 ** rng.uniform(-26, -13, COUNT - len(special) - 3 * (COUNT // 4))
     with np.errstate(all="ignore"):
         return np.concatenate((special, bits, near, halves, small)).astype(np.float32)
@@ -105,7 +105,7 @@ def test_vectors_are_narrowed_like_scalars(functions: HostKernel) -> None:
 
 def test_doubles_are_narrowed_in_one_rounding(functions: HostKernel) -> None:
     rng = np.random.default_rng(0)
-    x = np.float16(rng.standard_normal(COUNT)).astype(np.float32)
+    x = rng.standard_normal(COUNT).astype(np.float16).astype(np.float32)
     half_unit = np.spacing(np.abs(x).astype(np.float16)).astype(np.float32) / 2
     z = (half_unit * rng.choice([1, -1], COUNT) * (1 + rng.integers(-1, 2, COUNT) * 2.0**-20)).astype(np.float32)
     with np.errstate(over="ignore"):
@@ -115,9 +115,9 @@ def test_doubles_are_narrowed_in_one_rounding(functions: HostKernel) -> None:
 
 def test_a_product_and_a_sum_are_rounded_once(functions: HostKernel) -> None:
     rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((2, COUNT)).astype(np.float32)
+    x, y, _ = np.split(rng.standard_normal(3 * COUNT).astype(np.float32), 3)
     z = (-(x * y) * rng.choice([1, 1, 1 + 2.0**-23, 2.0**-24, -(2.0**-25), 2.0**24], COUNT)).astype(np.float32)
-    found = computed(functions, "fma", np.array(x), np.array(y), z)
+    found = computed(functions, "fma", x, y, z)
     for i in range(0, COUNT, 8):
         exact = Fraction(float(x[i])) * Fraction(float(y[i])) + Fraction(float(z[i]))
         near = (np.nextafter(found[i], side) for side in (np.float32(-np.inf), np.float32(np.inf)))
@@ -127,6 +127,10 @@ def test_a_product_and_a_sum_are_rounded_once(functions: HostKernel) -> None:
 
 # ---- matrix instructions
 
+MATRIX_BUFFERS: dict[str, Spec] = {
+    **{"a": ("i32", 128, "read"), "b": ("i32", 128, "read")},
+    **{"out": ("f32", 256, "read_write"), "which": ("i32", 0, "read")},
+}
 TYPES = {"f16": ("f16", np.float16), "bf16": ("bf16", np.uint16), "f32": ("float", np.float32)}
 
 
@@ -147,8 +151,7 @@ def matrix_text(instructions: list[MatrixInstruction]) -> str:
 def test_matrix_instructions_multiply_as_published(arch: str) -> None:
     instructions = list(get_arch(arch).matrix)
     rng = np.random.default_rng(0)
-    buffers = {"a": ("i32", 128, "read"), "b": ("i32", 128, "read"), "out": ("f32", 256, "read_write")}
-    launch = describe({**buffers, "which": ("i32", 0, "read")}, lanes=64)
+    launch = describe(MATRIX_BUFFERS, lanes=64)
     with HostKernel(matrix_text(instructions), get_arch(arch), launch) as kernel:
         for number, i in enumerate(instructions):
             values = [rng.integers(-8, 9, (64, i.elements)).astype(np.float32) for _ in range(2)]
@@ -191,8 +194,7 @@ def test_operands_that_matrix_instructions_ignore_must_be_0() -> None:
 
     text = matrix_text(list(get_arch("gfx942").matrix[:1])).replace(", 0, 0, 0), 0, 0, 0)", ", 0, 0, 0), 0, 0, 4)")
     assert HEAD in text
-    buffers = {"a": ("i32", 128, "read"), "b": ("i32", 128, "read"), "out": ("f32", 256, "read_write")}
-    launch = describe({**buffers, "which": ("i32", 0, "read")}, lanes=64)
+    launch = describe(MATRIX_BUFFERS, lanes=64)
     zeros = {name: np.zeros(n, np.float32) for name, n in (("a", 128), ("b", 128), ("out", 256))}
     with HostKernel(text, get_arch("gfx942"), launch) as kernel:
         with pytest.raises(HostFault, match="mfma_f32_16x16x16f16 does not have the operand 4"):

@@ -1,7 +1,6 @@
 """Small HIP texts that try one thing in each branch of a switch, so that one program serves many tests."""
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from xpaged.codegen.launch import Access, Buffer, Launch, LaunchDescription
 
@@ -33,6 +32,7 @@ __attribute__((noinline)) int eat_the_stack(int x) {
 
 """
 LANES = 128
+Spec = tuple[str, int, Access]
 _BYTES = {"i32": 4, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 
 
@@ -55,15 +55,10 @@ void probe({", ".join(parameters)}) {{
 """
 
 
-def describe(
-    buffers: Mapping[str, tuple[str, int, str]], *, grid: int = 1, lanes: int = LANES, lds: int = 0
-) -> LaunchDescription:
+def describe(buffers: Mapping[str, Spec], *, grid: int = 1, lanes: int = LANES, lds: int = 0) -> LaunchDescription:
     """How `probe` is launched: each buffer has an element type, a number of elements (0: a scalar) and an access."""
-    bits = {
-        name: int("".join(filter(str.isdigit, dtype.replace("bf", "f")))) for name, (dtype, _, _) in buffers.items()
-    }
     made = tuple(
-        Buffer(name, "buffer" if n else "scalar", dtype, (n,) if n else (), max(n, 1) * bits[name] // 8, access)
+        Buffer(name, "buffer" if n else "scalar", dtype, (n,) if n else (), max(n, 1) * _BYTES[dtype], access)
         for name, (dtype, n, access) in buffers.items()
     )
     launch = Launch("probe", "probe.gfx942.hsaco", (grid, 1, 1), (lanes, 1, 1), lds, tuple(buffers))
