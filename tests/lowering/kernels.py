@@ -132,6 +132,7 @@ class Inputs:
     v: Cache
     kv_index: Sequence[int] | None = None
     extras: tuple[Array, ...] = ()  # score inputs [heads, queries, keys]: the scale, then the bias
+    score: oracle.ScoreMap | None = None  # instead of what the problem says
 
     @staticmethod
     def random(p: AttentionProblem, seed: int = 0) -> Inputs:
@@ -170,7 +171,7 @@ class Inputs:
             causal=p.causal,
             prefix_offset=offsets,
             window=p.sliding_window,
-            score=lambda s, extras: score_of(p, s, extras),
+            score=self.score or (lambda s, extras: score_of(p, s, extras)),
             extras=self.extras,
         )
         f32 = np.dtype(np.float32)
