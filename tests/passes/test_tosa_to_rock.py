@@ -269,12 +269,12 @@ def graphs(draw: st.DrawFn) -> AttentionGraph:
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(graphs(), st.integers(0, 1000))
 def test_every_level_computes_what_the_graph_says(graph: AttentionGraph, seed: int):
     report = run(parse(graph.text), level="all", seed=seed, check=True)
     assert report.ok, report.as_json()
-    assert list(report.levels) == [level.value for level in Level if level is not Level.HOST]
+    assert {level.value for level in Level if level is not Level.HOST} <= report.levels.keys()
 
 
 @settings(max_examples=10, deadline=None)
