@@ -158,15 +158,9 @@ class WaveIdOp(_IdOp):
     name = "hip.wave_id"
 
 
-@irdl_op_definition
-class LoadOp(IRDLOperation):
-    """Read a scalar or a vector of neighbouring elements from global memory.
+class _ReadOp(IRDLOperation):
+    """What reads of global memory and of LDS share: `base[offset]`, in elements, perhaps under a mask."""
 
-    `base` is a kernel argument or an i64 address; `offset` counts elements of the result's element type.  With a
-    mask, a lane whose mask is false touches no memory and gets 0.  A vector load is aligned to its size.
-    """
-
-    name = "hip.load"
     base = operand_def()
     offset = operand_def(IntegerType)
     mask = opt_operand_def(i1)
@@ -181,14 +175,12 @@ class LoadOp(IRDLOperation):
         super().__init__(operands=[base, offset, [] if mask is None else [mask]], result_types=[result_type])
 
     def verify_(self) -> None:
-        _check_global(self.base.type, self.result.type, self.name)
+        _check_base(self.base.type, self.result.type, self.name)
 
 
-@irdl_op_definition
-class StoreOp(IRDLOperation):
-    """Write a scalar or a vector of neighbouring elements to global memory; operands as in `hip.load`."""
+class _WriteOp(IRDLOperation):
+    """What writes to global memory and to LDS share; operands as in `_ReadOp`."""
 
-    name = "hip.store"
     value = operand_def()
     base = operand_def()
     offset = operand_def(IntegerType)
@@ -203,23 +195,55 @@ class StoreOp(IRDLOperation):
         super().__init__(operands=[value, base, offset, [] if mask is None else [mask]])
 
     def verify_(self) -> None:
-        _check_global(self.base.type, self.value.type, self.name)
+        _check_base(self.base.type, self.value.type, self.name)
 
 
-def _check_global(base: Attribute, value: Attribute, name: str) -> None:
-    if base == i64:
+def _check_base(base: Attribute, value: Attribute, name: str) -> None:
+    in_lds = name.startswith("hip.lds_")
+    if base == i64 and not in_lds:
         return
-    if not isinstance(base, MemRefType) or is_lds(base):
-        raise VerifyException(f"{name}: the base is an i64 address or a memref in global memory, found {base}")
+    if not isinstance(base, MemRefType) or is_lds(base) != in_lds:
+        expected = f"a memref in memory space {LDS_SPACE}" if in_lds else "an i64 address or a memref in global memory"
+        raise VerifyException(f"{name}: the base is {expected}, found {base}")
     if base.element_type != element_of(value):
         raise VerifyException(f"{name}: the base holds {base.element_type}, the value is {value}")
 
 
 @irdl_op_definition
-class LdsAllocOp(IRDLOperation):
-    """A buffer in LDS, one for each workgroup; its contents are unwritten at the start."""
+class LoadOp(_ReadOp):
+    """Read a scalar or a vector of neighbouring elements from global memory.
 
-    name = "hip.lds_alloc"
+    `base` is a kernel argument or an i64 address; `offset` counts elements of the result's element type.  With a
+    mask, a lane whose mask is false touches no memory and gets 0.  A vector load is aligned to its size.
+    """
+
+    name = "hip.load"
+
+
+@irdl_op_definition
+class StoreOp(_WriteOp):
+    """Write a scalar or a vector of neighbouring elements to global memory; operands as in `hip.load`."""
+
+    name = "hip.store"
+
+
+@irdl_op_definition
+class LdsLoadOp(_ReadOp):
+    """Read a scalar or a vector from LDS at an element offset; masked lanes get 0."""
+
+    name = "hip.lds_load"
+
+
+@irdl_op_definition
+class LdsStoreOp(_WriteOp):
+    """Write a scalar or a vector to LDS at an element offset."""
+
+    name = "hip.lds_store"
+
+
+class LdsBufferOp(IRDLOperation):
+    """What allocations in LDS share at the tile and the device level."""
+
     result = result_def(MemRefType)
     assembly_format = "attr-dict `:` type($result)"
 
@@ -228,59 +252,14 @@ class LdsAllocOp(IRDLOperation):
 
     def verify_(self) -> None:
         if not is_lds(self.result.type):
-            raise VerifyException(f"hip.lds_alloc makes memrefs in memory space {LDS_SPACE}, found {self.result.type}")
+            raise VerifyException(f"{self.name} makes memrefs in memory space {LDS_SPACE}, found {self.result.type}")
 
 
 @irdl_op_definition
-class LdsLoadOp(IRDLOperation):
-    """Read a scalar or a vector from LDS at an element offset; masked lanes get 0."""
+class LdsAllocOp(LdsBufferOp):
+    """A buffer in LDS, one for each workgroup; its contents are unwritten at the start."""
 
-    name = "hip.lds_load"
-    base = operand_def(MemRefType)
-    offset = operand_def(IntegerType)
-    mask = opt_operand_def(i1)
-    result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(MemoryReadEffect())
-    assembly_format = (
-        "$base `[` $offset `]` (`if` $mask^)? attr-dict `:` type($base) `,` type($offset) `->` type($result)"
-    )
-
-    def __init__(self, base: SSAValue, offset: SSAValue, result_type: Attribute, mask: SSAValue | None = None) -> None:
-        super().__init__(operands=[base, offset, [] if mask is None else [mask]], result_types=[result_type])
-
-    def verify_(self) -> None:
-        _check_lds(self.base.type, self.result.type, self.name)
-
-
-@irdl_op_definition
-class LdsStoreOp(IRDLOperation):
-    """Write a scalar or a vector to LDS at an element offset."""
-
-    name = "hip.lds_store"
-    value = operand_def()
-    base = operand_def(MemRefType)
-    offset = operand_def(IntegerType)
-    mask = opt_operand_def(i1)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(MemoryWriteEffect())
-    assembly_format = (
-        "$value `,` $base `[` $offset `]` (`if` $mask^)? attr-dict `:` type($value) `,` type($base) `,` type($offset)"
-    )
-
-    def __init__(self, value: SSAValue, base: SSAValue, offset: SSAValue, mask: SSAValue | None = None) -> None:
-        super().__init__(operands=[value, base, offset, [] if mask is None else [mask]])
-
-    def verify_(self) -> None:
-        _check_lds(self.base.type, self.value.type, self.name)
-
-
-def _check_lds(base: Attribute, value: Attribute, name: str) -> None:
-    if not is_lds(base):
-        raise VerifyException(f"{name}: the base is a memref in memory space {LDS_SPACE}, found {base}")
-    assert isinstance(base, MemRefType)
-    if base.element_type != element_of(value):
-        raise VerifyException(f"{name}: the base holds {base.element_type}, the value is {value}")
+    name = "hip.lds_alloc"
 
 
 @irdl_op_definition

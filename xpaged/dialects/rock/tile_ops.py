@@ -47,7 +47,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from xpaged.arch.table import instruction_named, instruction_names
-from xpaged.dialects.hip import is_lds
+from xpaged.dialects.hip import LdsBufferOp
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.errors import did_you_mean
 from xpaged.ir.layout import Layout, LayoutError, plan_mma
@@ -445,19 +445,10 @@ class TileConvertLayoutOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LdsAllocOp(IRDLOperation):
+class LdsAllocOp(LdsBufferOp):
     """A buffer in LDS (memory space 3), one for each workgroup; its contents are unwritten at the start."""
 
     name = "rock.lds_alloc"
-    result = result_def(MemRefType)
-    assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self, result_type: MemRefType) -> None:
-        super().__init__(result_types=[result_type])
-
-    def verify_(self) -> None:
-        if not is_lds(self.result.type):
-            raise VerifyException(f"rock.lds_alloc makes memrefs in memory space 3, found {self.result.type}")
 
 
 @irdl_op_definition
