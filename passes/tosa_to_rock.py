@@ -60,6 +60,7 @@ from xpaged.ir.transform_map import Transform, TransformMap
 from xpaged.lowering.attention_match import HEAD, Attention, attention_at, origin
 from xpaged.lowering.dead_code import erase_dead
 from xpaged.lowering.insertion import builder_before
+from xpaged.lowering.kernel import KERNEL
 from xpaged.lowering.score_region import ScoreRegion
 from xpaged.lowering.tosa_views import View, is_view, shape_of, step_of
 from xpaged.lowering.view_maps import maps_of, position_of
@@ -141,8 +142,8 @@ def _fuse(function: FuncOp, found: Attention) -> None:
     second.output.replace_all_uses_with(result)
     second.detach()
     second.erase()
-    if not function.attributes.keys() & {"rock.kernel", "kernel"}:
-        function.attributes["rock.kernel"] = UnitAttr()
+    if not function.attributes.keys() & {KERNEL, "kernel"}:
+        function.attributes[KERNEL] = UnitAttr()
 
 
 def _expect_memory(name: str, view: View, second: Operation) -> None:

@@ -16,6 +16,7 @@ from xpaged.interpreter.inputs import Argument, Inputs, Pages, garbage_of, page_
 from xpaged.interpreter.memory import page_stride
 from xpaged.interpreter.numerics import Array, is_float
 from xpaged.interpreter.views import page_alignment
+from xpaged.lowering.kernel import is_kernel
 
 
 def run_host(
@@ -32,7 +33,7 @@ def run_host(
     lack a barrier, and are a fault. Raises HostFault for what goes wrong in a kernel, ToolchainError when this machine
     cannot run kernels, XpagedError for a module that cannot be printed.
     """
-    kernels = [op for op in module.ops if isinstance(op, FuncOp) and "rock.kernel" in op.attributes]
+    kernels = [op for op in module.ops if isinstance(op, FuncOp) and is_kernel(op)]
     text = print_hip(module, arch)
     launch = describe_launches(kernels, f"{kernels[0].sym_name.data}.{arch.name}.hsaco")
     names = launch.launches[0].args

@@ -29,6 +29,7 @@ from xpaged.errors import XpagedError, did_you_mean
 from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, dtype_of, is_float
 from xpaged.interpreter.views import MemRef, page_alignment, strides_of
+from xpaged.lowering.kernel import is_kernel
 
 _FILL = 0xFF  # work buffers: NaN in every float type, -1 in every integer type
 _GARBAGE = 0xDEAD_0000_0000_0000  # unmapped entries of page tables
@@ -77,7 +78,7 @@ def _shape(type: Attribute) -> tuple[int, ...]:
 def kernel_of(module: ModuleOp) -> FuncOp:
     """The function to run: the kernel, or the only function with a body."""
     functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
-    kernels = [f for f in functions if "rock.kernel" in f.attributes] or functions
+    kernels = [f for f in functions if is_kernel(f)] or functions
     if len(kernels) == 1:
         return kernels[0]
     if not kernels:
