@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import func
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -66,9 +66,10 @@ def _walk(block: Block, pending: _Pending) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 inside = before.copy()
-                # A loop body also follows itself: its second trip meets what the first one left pending.
                 _walk(inner, inside)
-                _walk(inner, inside)
+                if not isinstance(op, scf.IfOp):
+                    # A loop body also follows itself: its second trip meets what the first one left pending.
+                    _walk(inner, inside)
                 pending.join(inside)
         buffer = _buffer(op)
         if buffer is None:
