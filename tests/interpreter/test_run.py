@@ -26,12 +26,10 @@ CASE = Case(
 
 def run_all(module: Any, inputs: Any = None, **options: Any) -> dict[str, Any]:
     """Runs every level down to device; they must be fine. (The text's level is slower to make and has tests itself.)"""
-    arrays: dict[str, Any] = {}
-    for level in KERNEL_LEVELS:
-        report = run(module, inputs, level=level, **options)
-        assert report.ok, report.as_json()
-        arrays |= report.arrays()
-    return arrays
+    report = run(module, inputs, level=[Level(name) for name in KERNEL_LEVELS], **options)
+    assert report.ok, report.as_json()
+    assert list(report.levels) == KERNEL_LEVELS
+    return report.arrays()
 
 
 def test_every_level_from_the_modules_own_is_run_and_checked() -> None:

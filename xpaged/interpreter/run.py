@@ -90,14 +90,14 @@ def run(
     module: ModuleOp,
     inputs: Mapping[str, Any] | None = None,
     *,
-    level: Level | str | None = None,
+    level: Level | str | Sequence[Level] | None = None,
     seed: int | None = None,
     arch: str | None = None,
     blocks: int | None = None,
     check: bool = False,
     edit: Edit | None = None,
 ) -> Report:
-    """Executes `module` on the CPU at `level` (its own when None; "all": every level from its own down).
+    """Executes `module` on the CPU at `level`, or several (its own when None; "all": every one from its own down).
 
     `inputs` are arrays by name (see `inputs.from_arrays`); without them data are random from `seed`, with pages
     shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups at the tile, device and
@@ -133,7 +133,7 @@ class _Run:
         self.report = Report()
         self.arguments = arguments_of(kernel_of(self.module))
 
-    def run(self, level: Level | str | None) -> Report:
+    def run(self, level: Level | str | Sequence[Level] | None) -> Report:
         levels = self._levels(level)
         if levels[-1] >= Level.GRIDWISE:
             self.report.notes += arch_of(self.module, self.arch)[1]
@@ -184,21 +184,22 @@ class _Run:
         self.edit(copy, level)
         return copy
 
-    def _levels(self, level: Level | str | None) -> list[Level]:
-        if level is None:
-            return [self.here]
+    def _levels(self, level: Level | str | Sequence[Level] | None) -> list[Level]:
         if level == "all":
             return self._all_levels()
+        if level is None:
+            level = self.here
         if isinstance(level, str):
             names = [each.value for each in Level]
             if level not in names:
                 raise XpagedError(f"there is no level {level!r}", fix=did_you_mean(level, names))
             level = Level(level)
-        if level < self.here:
+        levels = [level] if isinstance(level, Level) else sorted(level)
+        if levels[0] < self.here:
             raise XpagedError(
-                f"the module stands at level {self.here.value}, which is past {level.value}", at=self.module
+                f"the module stands at level {self.here.value}, which is past {levels[0].value}", at=self.module
             )
-        return [level]
+        return levels
 
     def _all_levels(self) -> list[Level]:
         from xpaged.codegen.host import unable
