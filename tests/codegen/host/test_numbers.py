@@ -47,8 +47,8 @@ def functions(request: pytest.FixtureRequest) -> Any:
     cases = {name: f"out[i] = {text};" for name, (text, _) in FUNCTIONS.items()}
     body = f"  for (int i = lane; i < {COUNT}; i += 64) {{ const float x = a[i];"
     text = switch(cases, PARAMETERS, body, LANES) + "}\n"
-    buffers: dict[str, Spec] = {name: ("f32", COUNT, "read") for name in "ayz"} | {"out": ("f32", COUNT, "write")}
-    launch = describe({**buffers, "which": ("i32", 0, "read")}, lanes=LANES)
+    reads: dict[str, Spec] = {name: ("f32", COUNT, "read") for name in "ayz"}
+    launch = describe({**reads, "out": ("f32", COUNT, "write"), "which": ("i32", 0, "read")}, lanes=LANES)
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "no half precision":
             patch.setattr(build, "cpu_flags", lambda: ("-msse4.1",))
