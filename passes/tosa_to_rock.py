@@ -142,8 +142,8 @@ def _fuse(function: FuncOp, found: Attention) -> None:
     second.output.replace_all_uses_with(result)
     second.detach()
     second.erase()
-    if not function.attributes.keys() & {KERNEL, "kernel"}:
-        function.attributes[KERNEL] = UnitAttr()
+    if KERNEL not in function.attributes:
+        function.attributes[KERNEL] = function.attributes.pop("kernel", UnitAttr())  # the older spelling
 
 
 def _expect_memory(name: str, view: View, second: Operation) -> None:

@@ -83,6 +83,17 @@ def test_sizes_and_heads(graph: AttentionGraph, sizes: tuple[int, ...], heads: t
     assert (op.heads_q, op.heads_kv) == heads
 
 
+@pytest.mark.parametrize(
+    "given", ["", "attributes {kernel}", 'attributes {kernel = "mixr"}', "attributes {rock.kernel}"]
+)
+def test_a_function_with_attention_is_a_kernel(given: str):
+    text = print_module(small()).replace("-> tensor<1x2x4xf16> {", f"-> tensor<1x2x4xf16> {given} {{")
+    module = parse(text)
+    TO_ROCK.apply(module)
+    assert re.search(r"attributes \{rock.kernel( = \"mixr\")?\}", print_module(module))
+    assert "{kernel" not in print_module(module)
+
+
 def test_masks_become_operands_and_attributes():
     both = [fused(AttentionGraph(causal=True, causal_first=first)) for first in (False, True)]
     for op in both:
