@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from xpaged.arch.table import archs
+from xpaged.codegen.host import unable
 from xpaged.codegen.toolchain import KINDS, Compiler, Kind, Missing, find
 
 _PACKAGES = ("xpaged", "xdsl", "numpy", "ml_dtypes", "ziglang", "pyelftools", "msgpack")
@@ -28,7 +29,8 @@ class Found:
 class Report:
     """
     The state of this machine. `archs` maps each architecture of xpaged to the compiler that `--toolchain auto` tries
-    first (None: there is none); `ok` says that every architecture has one and that objects can be read.
+    first (None: there is none); `host` is why level host cannot run (None: it can); `ok` says that every architecture
+    has a compiler and that objects can be read.
     """
 
     ok: bool
@@ -36,6 +38,7 @@ class Report:
     compilers: tuple[Found, ...]
     archs: dict[str, str | None]
     missing: tuple[Missing, ...]
+    host: str | None = None
 
     def to_json(self) -> str:
         """The report as one JSON object."""
@@ -53,6 +56,7 @@ class Report:
             lines.append("  none")
         lines.append("architectures")
         lines += [f"  {arch}: {name or 'no compiler'}" for arch, name in self.archs.items()]
+        lines.append("level host runs on this CPU" if self.host is None else f"level host cannot run here: {self.host}")
         if self.missing:
             lines.append("missing")
             lines += [f"  {m.what}: {m.reason}\n    {m.install}" for m in self.missing]
@@ -85,6 +89,7 @@ def doctor() -> Report:
         ),
         archs=first,
         missing=(*missing, *unreadable),
+        host=unable(),
     )
 
 

@@ -1,6 +1,8 @@
 """What the lanes of a wave and of a workgroup do together on the CPU, and what happens when they do not."""
 
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import pytest
 
 from tests.codegen.host.texts import LANES, describe, switch
 from xpaged.arch.table import get_arch
-from xpaged.codegen.host import HostFault, HostKernel, unable
+from xpaged.codegen.doctor import doctor
+from xpaged.codegen.host import HostFault, HostKernel, arena, unable
+from xpaged.codegen.host.symbols import line_table
 from xpaged.codegen.toolchain import Missing, ToolchainError, find
 from xpaged.errors import XpagedError
 
@@ -235,16 +239,42 @@ def test_workgroups_may_be_chosen_and_spread(probe: HostKernel, groups: list[int
         np.testing.assert_array_equal(row, group * LANES + np.arange(LANES) if ran else 12345)
 
 
+def test_waves_of_32_lanes() -> None:
+    arch = replace(get_arch("gfx942"), wave_size=32, matrix=())
+    case = "out[thread] = __builtin_amdgcn_readfirstlane(thread) * 100"
+    case += " + __builtin_amdgcn_ds_bpermute(4 * (31 - lane % 32), thread);"
+    launch = describe({"out": ("i32", 96, "write"), "which": ("i32", 0, "read")}, lanes=96)
+    out = np.zeros(96, np.int32)
+    with HostKernel(switch({"all": case}, ("int* out", "int which"), lanes=96), arch, launch) as kernel:
+        kernel.launch({"out": out, "which": np.array(0, np.int32)})
+    thread = np.arange(96)
+    np.testing.assert_array_equal(out, thread // 32 * 3200 + (thread ^ 31))
+
+
+def test_a_machine_that_refuses_memory_is_named(probe: HostKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arena, "ORIGIN", 0x1FF000)  # the program itself lies there
+    with pytest.raises(HostFault, match="this machine refused memory for a buffer") as caught:
+        tried(probe, "which group")
+    assert "0x200000" in str(caught.value.found)
+
+
+def test_lines_are_not_known_without_the_package_that_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "elftools.elf.elffile", None)
+    assert line_table(Path("program"), "text.hip").line_of(1) is None
+
+
 def test_buffers_that_do_not_fit_are_refused(probe: HostKernel) -> None:
     good: dict[str, Any] = {"in": X, "out": np.zeros(GRID * LANES, np.int32), "which": np.array(0, np.int32)}
     frozen = np.zeros(GRID * LANES, np.int32)
     frozen.flags.writeable = False
-    for change, message in (
+    changes: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"which": 3}, "is no NumPy array"),
         ({"inn": X}, "did you mean 'in'"),
         ({"in": X[:-1]}, "the wrong size"),
         ({"out": frozen}, "is written, and the array cannot be"),
         ({"out": np.zeros((GRID * LANES, 2), np.int32)[:, 0]}, "is written, and the array cannot be"),
-    ):
+    )
+    for change, message in changes:
         with pytest.raises(XpagedError, match=message):
             probe.launch(good | change)
     with pytest.raises(XpagedError, match="buffer 'out' is missing"):
@@ -264,7 +294,9 @@ def test_a_text_that_is_no_program_is_refused_and_leaves_nothing(
 
 
 def test_machines_that_cannot_run_kernels_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor().host is None
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     launch = describe({"which": ("i32", 0, "read")})
     with pytest.raises(ToolchainError, match="x86-64 Linux, and this is riscv64"):
         HostKernel("", get_arch("gfx942"), launch)
+    assert "level host cannot run here: it takes x86-64 Linux, and this is riscv64" in doctor().to_text()

@@ -172,6 +172,8 @@ class HostKernel:
             raise XpagedError(
                 f"'{buffer.name}' is a page table", found=f"an array of {array.dtype}", expected="a PageTable"
             )
+        if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - for those who have no checker
+            raise XpagedError(f"what is given for buffer '{buffer.name}' is no NumPy array", found=type(array).__name__)
         if array.nbytes != buffer.bytes:
             raise XpagedError(
                 f"buffer '{buffer.name}' has the wrong size",
