@@ -90,21 +90,21 @@ def test_refused(text: str, message: str):
 
 
 def test_giant_splat_is_compact_and_fast():
-    start = time.perf_counter()
+    start = time.process_time()
     attr = parse("dense<0xFC00> : tensor<1x14x1500x4096xf16>")
     assert len(attr.data.data) == 2
     assert str(attr) == "dense<0xfc00> : tensor<1x14x1500x4096xf16>"
     array = dense.to_numpy(attr, np.float16)
     assert array.shape == (1, 14, 1500, 4096)
     assert array.strides == (0, 0, 0, 0)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 def test_long_list_is_fast():
     text = f"dense<[{', '.join(str(2 * i) for i in range(8192))}]> : tensor<8192xi64>"
-    start = time.perf_counter()
+    start = time.process_time()
     attr = parse(text)
-    assert time.perf_counter() - start < 0.05
+    assert time.process_time() - start < 0.05
     assert dense.values(attr) == tuple(range(0, 16384, 2))
 
 

@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, ArrayAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import I64, ArrayAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import AttrConstraint, IRDLOperation, ParsePropInAttrDict, base, traits_def
 from xdsl.traits import Pure
@@ -41,42 +41,12 @@ def shaped(value: SSAValue) -> MIXRShapedType:
     return value.type
 
 
-def shape_of(op: IRDLOperation, value: SSAValue) -> tuple[int, ...]:
-    """The static lengths of a value; VerifyException when one is dynamic."""
-    shape = shaped(value).get_shape()
-    if DYNAMIC_INDEX in shape:
-        raise VerifyException(f"'{op.name}' op: dynamic shapes are not supported, found {value.type}")
-    return shape
-
-
-def expect_shape(op: IRDLOperation, result: SSAValue, expected: Sequence[int], why: str) -> None:
-    """VerifyException when the lengths of `result` are not `expected`."""
-    found = shape_of(op, result)
-    if found != tuple(expected):
-        raise VerifyException(f"'{op.name}' op: the result has shape {list(found)}, expected {list(expected)}: {why}")
-
-
 def expect_same_element_type(op: IRDLOperation, **values: SSAValue) -> None:
     """VerifyException when the named values differ in element type."""
     types: dict[str, Attribute] = {name: shaped(value).element_type for name, value in values.items()}
     if len(set(types.values())) > 1:
         text = ", ".join(f"{name}: {type}" for name, type in types.items())
         raise VerifyException(f"'{op.name}' op: {{{', '.join(types)}}} must have the same element type, found {text}")
-
-
-def expect_broadcastable(op: IRDLOperation, result: SSAValue, *operands: SSAValue) -> None:
-    """VerifyException unless every operand has the result's rank and, in each dimension, its length or 1."""
-    target = shape_of(op, result)
-    reached = [1] * len(target)
-    for operand in operands:
-        shape = shape_of(op, operand)
-        if len(shape) != len(target) or any(a not in (1, b) for a, b in zip(shape, target, strict=True)):
-            raise VerifyException(
-                f"'{op.name}' op: operand of shape {list(shape)} does not broadcast to the result's {list(target)}"
-            )
-        reached = [max(a, b) for a, b in zip(reached, shape, strict=True)]
-    if tuple(reached) != target:
-        raise VerifyException(f"'{op.name}' op: the operands give shape {reached}, but the result has {list(target)}")
 
 
 def normalized_axis(op: IRDLOperation, axis: int, rank: int) -> int:

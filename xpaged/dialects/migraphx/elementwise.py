@@ -9,16 +9,9 @@ from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_de
 from xdsl.traits import Commutative, ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xpaged.dialects.migraphx.base import (
-    SHAPED,
-    MIGraphXOp,
-    expect_broadcastable,
-    expect_same_element_type,
-    expect_shape,
-    shape_of,
-    shaped,
-)
+from xpaged.dialects.migraphx.base import SHAPED, MIGraphXOp, expect_same_element_type, shaped
 from xpaged.dialects.migraphx.shaped import MIXRShapedType, signless
+from xpaged.dialects.shape_checks import expect_broadcastable, expect_shape, shape_of
 from xpaged.ir import dense
 
 

@@ -14,13 +14,12 @@ from xpaged.dialects.migraphx.base import (
     I64Array,
     MIGraphXOp,
     expect_same_element_type,
-    expect_shape,
     i64_array,
     ints,
     normalized_axis,
-    shape_of,
     shaped,
 )
+from xpaged.dialects.shape_checks import expect_shape, shape_of
 
 
 class ViewOp(MIGraphXOp, ABC):

@@ -42,25 +42,10 @@ class TosaOp(IRDLOperation, ABC):
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
 
 
-def shape_of(op: IRDLOperation, value: SSAValue) -> tuple[int, ...]:
-    """The static lengths of a ranked tensor; VerifyException when one is dynamic."""
-    assert isinstance(value.type, TensorType)
-    if not value.type.has_static_shape():
-        raise VerifyException(f"'{op.name}' op: dynamic shapes are not supported, found {value.type}")
-    return value.type.get_shape()
-
-
 def element_of(value: SSAValue) -> Attribute:
     """The element type of a ranked tensor."""
     assert isinstance(value.type, TensorType)
     return value.type.element_type
-
-
-def expect_shape(op: IRDLOperation, result: SSAValue, expected: Sequence[int], why: str) -> None:
-    """VerifyException when the lengths of `result` are not `expected`."""
-    found = shape_of(op, result)
-    if found != tuple(expected):
-        raise VerifyException(f"'{op.name}' op: the result has shape {list(found)}, expected {list(expected)}: {why}")
 
 
 def expect_element_type(op: IRDLOperation, value: SSAValue, expected: Attribute, why: str) -> None:
@@ -73,18 +58,3 @@ def expect_float(op: IRDLOperation, value: SSAValue) -> None:
     """VerifyException when `value` does not hold floats."""
     if not isinstance(element_of(value), AnyFloat):
         raise VerifyException(f"'{op.name}' op: expected float elements, found {value.type}")
-
-
-def expect_broadcastable(op: IRDLOperation, result: SSAValue, *operands: SSAValue) -> None:
-    """VerifyException unless every operand has the result's rank and, in each dimension, its length or 1."""
-    target = shape_of(op, result)
-    reached = [1] * len(target)
-    for operand in operands:
-        shape = shape_of(op, operand)
-        if len(shape) != len(target) or any(a not in (1, b) for a, b in zip(shape, target, strict=True)):
-            raise VerifyException(
-                f"'{op.name}' op: operand of shape {list(shape)} does not broadcast to the result's {list(target)}"
-            )
-        reached = [max(a, b) for a, b in zip(reached, shape, strict=True)]
-    if tuple(reached) != target:
-        raise VerifyException(f"'{op.name}' op: the operands give shape {reached}, but the result has {list(target)}")

@@ -17,16 +17,8 @@ from xdsl.irdl import (
 from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
-from xpaged.dialects.tosa.base import (
-    TENSOR,
-    TosaOp,
-    element_of,
-    expect_broadcastable,
-    expect_element_type,
-    expect_float,
-    expect_shape,
-    shape_of,
-)
+from xpaged.dialects.shape_checks import expect_broadcastable, expect_shape, shape_of
+from xpaged.dialects.tosa.base import TENSOR, TosaOp, element_of, expect_element_type, expect_float
 from xpaged.dialects.tosa.constants import expect_pair, expect_zero_points
 
 

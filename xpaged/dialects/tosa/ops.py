@@ -31,15 +31,8 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xpaged.dialects.tosa.base import (
-    TENSOR,
-    ShapeType,
-    TosaOp,
-    element_of,
-    expect_element_type,
-    expect_shape,
-    shape_of,
-)
+from xpaged.dialects.shape_checks import expect_shape, shape_of
+from xpaged.dialects.tosa.base import TENSOR, ShapeType, TosaOp, element_of, expect_element_type
 from xpaged.dialects.tosa.constants import ConstShapeOp, constant_of, expect_pair, expect_zero_points
 from xpaged.ir import dense
 
