@@ -17,7 +17,7 @@ becomes, with pages of 1024 elements,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatchmethod
 from math import prod
@@ -91,20 +91,52 @@ class _Lowering:
         """Lower the body and put it in place of the old one."""
         e = self.emitter
         wave_size = self.arch.wave_size
-        waves = block_size(self.function) // wave_size
+        self._check_kernel()
         lane = e.value(hip.LaneIdOp(), hint="lane")
         self.lane = e.variable("lane", wave_size - 1, lane)
         for weight, size, hint in ((1, 16, "col"), (16, 4, "group")):
             e.name(self.lane // weight % size, hint)
         self.wave = IndexExpr.const(0)
-        if waves > 1:
-            self.wave = e.variable("wave", waves - 1, e.value(hip.WaveIdOp(), hint="wave"))
+        if self.waves > 1:
+            self.wave = e.variable("wave", self.waves - 1, e.value(hip.WaveIdOp(), hint="wave"))
         self._block(self.old)
+        taken = hip.lds_total(self.lds_sizes)
+        if taken > self.arch.lds_bytes:
+            expected = f"at most {self.arch.lds_bytes} bytes on {self.arch.name}"
+            raise XpagedError("the LDS buffers do not fit", at=self.function, found=taken, expected=expected)
         for block in list(self.function.body.blocks):
             self.function.body.detach_block(block)
         self.function.body.add_block(self.new)
         self.old.drop_all_references()
-        self.function.attributes[LDS_BYTES] = IntegerAttr(hip.lds_total(self.lds_sizes), i64)
+        self.function.attributes[LDS_BYTES] = IntegerAttr(taken, i64)
+
+    def _check_kernel(self) -> None:
+        """Refuse arguments and launches that a kernel cannot have."""
+        for argument in self.old.args:
+            if not isinstance(argument.type, MemRefType):
+                raise XpagedError(
+                    "a kernel takes buffers and page tables", at=self.function, found=argument.type, expected="memrefs"
+                )
+        block, grid, wave_size = block_size(self.function), grid_size(self.function), self.arch.wave_size
+        if block % wave_size or not 1 <= block <= self.arch.max_workgroup:
+            expected = f"a multiple of {wave_size}, {self.arch.max_workgroup} at most"
+            raise XpagedError("a workgroup is made of whole waves", at=self.function, found=block, expected=expected)
+        if grid < 1:
+            raise XpagedError("a launch has workgroups", at=self.function, found=grid, expected="1 or more")
+        self.waves = block // wave_size
+
+    def _check_layouts(self, op: Operation) -> None:
+        """Refuse a tile that is spread over other waves and lanes than the workgroup has."""
+        for result in op.results:
+            if isinstance(result.type, TileType):
+                found = result.type.layout.size("wave"), result.type.layout.size("lane")
+                if found != (self.waves, self.arch.wave_size):
+                    raise XpagedError(
+                        "a tile is not spread over the workgroup",
+                        at=op,
+                        found=f"a layout of {found[0]} wave(s) of {found[1]} lanes",
+                        expected=f"{self.waves} of {self.arch.wave_size}, copies included",
+                    )
 
     # ---- values
 
@@ -115,12 +147,32 @@ class _Lowering:
 
     def index(self, value: SSAValue) -> IndexExpr:
         """An index value of the tile level as an expression."""
+        if value not in self.indices:
+            raise XpagedError(
+                "an index is made of workgroup and loop numbers, constants, sums, and products, quotients and "
+                "remainders by constants",
+                at=value,
+            )
         return self.indices[value]
+
+    def access(self, op: Operation, view: SSAValue, indices: Sequence[SSAValue]) -> list[IndexExpr]:
+        """The indices of an access, which must lie inside the view for every workgroup and trip."""
+        assert isinstance(view.type, MemRefType)
+        found = [self.index(i) for i in indices]
+        for expr, extent in zip(found, view.type.get_shape(), strict=False):
+            if not expr.within(0, extent):
+                raise XpagedError(
+                    "an index may leave its view",
+                    at=op,
+                    found=f"{expr.lo} .. {expr.hi}",
+                    expected=f"0 .. {extent - 1}",
+                )
+        return found
 
     def scalar(self, value: SSAValue) -> SSAValue:
         """A scalar of the tile level; index values become i32."""
         if value not in self.scalars:
-            self.scalars[value] = self.emitter.index(self.indices[value], hint=value.name_hint)
+            self.scalars[value] = self.emitter.index(self.index(value), hint=value.name_hint)
         return self.scalars[value]
 
     def share(self, layout_tile: SSAValue | TileType) -> list[IndexExpr]:
@@ -152,6 +204,7 @@ class _Lowering:
     def _block(self, block: Block) -> None:
         for op in list(block.ops):
             self.emitter.location = op.location
+            self._check_layouts(op)
             self._lower(op)
 
     @singledispatchmethod
@@ -245,7 +298,7 @@ class _Lowering:
     @_lower.register
     def _load(self, op: tile.TileLoadOp) -> None:
         type_ = tile.tile_of(op.result)
-        indices = [self.index(i) for i in op.indices]
+        indices = self.access(op, op.view, op.indices)
         where = None if op.mask is None else self.tiles[op.mask]
         self.tiles[op.result] = load_tile(
             self.emitter, type_, op.view, indices, self.share(type_), where, self.lds, op.result.name_hint
@@ -254,7 +307,7 @@ class _Lowering:
     @_lower.register
     def _store(self, op: tile.TileStoreOp) -> None:
         type_ = tile.tile_of(op.value)
-        indices = [self.index(i) for i in op.indices]
+        indices = self.access(op, op.view, op.indices)
         store_tile(
             self.emitter,
             self.tiles[op.value],
@@ -268,7 +321,9 @@ class _Lowering:
 
     @_lower.register
     def _scalar_load(self, op: memref.LoadOp) -> None:
-        indices = [self.index(i) for i in op.indices]
+        if isinstance(op.res.type, IndexType):
+            raise XpagedError("memory holds no index values", at=op, found=op.memref.type, expected="i32 elements")
+        indices = self.access(op, op.memref, op.indices)
         self.scalars[op.res] = load_scalar(self.emitter, op.memref, indices, self.lds, op.res.name_hint)
 
     @_lower.register
@@ -367,6 +422,9 @@ class _Lowering:
             else:
                 held.append(self.scalar(initial))
         carried = [h.value if isinstance(h, ScalarTile) else h for h in held if isinstance(h, ScalarTile | SSAValue)]
+        if op.ub in self.indices and self.indices[op.ub].hi > bound.value.data:
+            found, expected = self.indices[op.ub].hi, f"at most rock.trip_bound = {bound.value.data}"
+            raise XpagedError("a loop makes more trips than it says", at=op, found=found, expected=expected)
         upper = self.scalar(op.ub)
         with e.loop(
             op.body.block.args[0].name_hint or "it",
@@ -425,7 +483,8 @@ class _Lowering:
 
     @_lower.register
     def _if(self, op: scf.IfOp) -> None:
-        if op.results or any(o for o in op.false_region.ops if not isinstance(o, scf.YieldOp)):
+        others = [o for block in op.false_region.blocks for o in block.ops if not isinstance(o, scf.YieldOp)]
+        if op.results or others:
             raise XpagedError("a tile-level scf.if has one branch and no results", at=op)
         with self.emitter.condition(self.scalar(op.cond)):
             self._block(op.true_region.block)

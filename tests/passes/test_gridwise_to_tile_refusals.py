@@ -48,6 +48,7 @@ def test_a_workgroup_that_is_too_large(gridwise: str) -> None:
         "keys_per_tile = 16, query_waves = 2, key_waves = 4",
         gridwise,
     )
+    text = re.sub(r"rock.block_size = \d+", "rock.block_size = 512", text)
     Pipeline("gridwise-to-tile").apply(parse(text))
     long = attention(seq_q=320, seq_k=64, dim_qk=32, page_size=256, arch="gfx942")
     text = re.sub(r"query_waves = \d+", "query_waves = 20", print_module(lower(long, Level.GRIDWISE)))

@@ -242,6 +242,18 @@ func.func @map_layout(%s: !rock.tile<1x16x16xf32, #s>, %k: !rock.tile<1x16x16xf1
 // -----
 
 #s = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1]>
+func.func @map_input(%v: memref<4xf32>) {
+  %0 = rock.tile_map(%a = %v : memref<4xf32>) -> !rock.tile<1x16x16xf32, #s> {
+    %b = arith.constant 1.0 : f32
+    rock.tile_yield %b : f32
+  }
+  return
+}
+// CHECK: rock.tile_map takes tiles and scalars, found memref<4xf32>
+
+// -----
+
+#s = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1]>
 func.func @map_argument(%s: !rock.tile<1x16x16xf32, #s>) {
   %0 = "rock.tile_map"(%s) ({
   ^bb0(%a0: f16):

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     StringAttr,
     i1,
@@ -318,6 +319,8 @@ class TileMapOp(IRDLOperation):
                 raise VerifyException(f"rock.tile_map: {value.type} enters the region as {_scalar(value.type)}")
             if isinstance(value.type, TileType):
                 _expect_broadcast(value.type, result)
+            elif not isinstance(value.type, IntegerType | AnyFloat):
+                raise VerifyException(f"rock.tile_map takes tiles and scalars, found {value.type}")
         last = self.body.block.last_op
         if not isinstance(last, TileYieldOp) or last.value.type != result.element_type:
             raise VerifyException(f"rock.tile_map: the region must end with rock.tile_yield of {result.element_type}")
