@@ -11,7 +11,7 @@ from xpaged.testing import oracle
 
 
 class Integers:
-    """Plain whole numbers."""
+    """Whole numbers that fit 32 bits, as the lowering has them."""
 
     def const(self, value: int) -> int:
         return value
@@ -23,6 +23,7 @@ class Integers:
         return max(a, b)
 
     def add(self, a: int, b: int) -> int:
+        assert -(2**31) <= a + b < 2**31
         return a + b
 
 
@@ -40,7 +41,7 @@ def kept(keys: int, index: int | None, row: int | None, offset: int | None, wind
     rows=st.integers(1, 12),
     index=st.one_of(st.none(), st.integers(-1, 14), st.just(2**31 - 1)),
     causal=st.booleans(),
-    offset=st.one_of(st.none(), st.integers(-15, 15)),
+    offset=st.one_of(st.none(), st.integers(-15, 15), st.sampled_from((-(2**31), 2**31 - 1))),
     window=st.one_of(st.none(), st.integers(1, 12)),
 )
 def test_the_rules_are_the_oracles(
@@ -70,5 +71,7 @@ def test_edges() -> None:
     assert kept(4, None, 0, None, None) == [True, False, False, False]
     assert kept(4, None, 0, 2, None) == [True, True, True, False]
     assert kept(4, None, 0, -1, None) == [False] * 4
+    assert kept(4, None, 3, 2**31 - 1, None) == [True] * 4
+    assert kept(4, None, 3, -(2**31), None) == [False] * 4
     assert kept(4, 3, None, None, 1) == [False, False, True, True]  # a window of 1 keeps 2 keys
     assert kept(4, 2, 1, None, 1) == [False, True, False, False]

@@ -4,7 +4,8 @@ A row keeps the keys `lower <= j <= upper`:
 
     last   = min(KV index, Sk - 1)      the KV index is inclusive, signed, -1: no key; without one, last = Sk - 1
     upper  = min(last, i)               causal: top-left, query row i keeps key j when j <= i
-    upper  = min(last, i + offset)      causal with a prefix offset
+    upper  = min(last, i + min(offset, last))   causal with a prefix offset; the same as min(last, i + offset) for
+                                        i >= 0, and no sum of 32 bits that may overflow
     lower  = max(0, last - W)           sliding window of W keys back: W + 1 keys
 
 The rules are written over `MaskArithmetic`, so the interpreter evaluates them on NumPy arrays and the lowering emits
@@ -37,7 +38,7 @@ def upper_key(ops: MaskArithmetic[T], last: T, row: T | None, offset: T | None) 
     """The last key that a row keeps; `row` is the query row of a causal mask, None without one."""
     if row is None:
         return last
-    return ops.min(last, row if offset is None else ops.add(row, offset))
+    return ops.min(last, row if offset is None else ops.add(row, ops.min(offset, last)))
 
 
 def lower_key(ops: MaskArithmetic[T], last: T, look_back: int | None) -> T | None:
