@@ -180,9 +180,9 @@ def test_refusals_name_the_numbers(options: str, parts: list[str]):
 
 
 def test_a_value_that_is_no_number_is_a_usage_error(capsys: pytest.CaptureFixture[str]):
-    for options in (f"{SIZES} -g two", f"{SIZES} --causal=maybe", f"{SIZES} --current_seq_len=1,x"):
+    for options in ("-g two", "--causal=maybe", "--current_seq_len=1,x", "--current_seq_len=,", "--current_seq_len="):
         with pytest.raises(SystemExit):
-            gen(options)
+            gen(f"{SIZES} {options}")
     assert "'maybe' is not true or false" in capsys.readouterr().err
 
 

@@ -22,7 +22,7 @@ def _bool(text: str) -> bool:
 
 def _integers(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.split(",") if part.strip()]
+        return [int(part) for part in text.split(",")]
     except ValueError:
         raise ArgumentTypeError(f"'{text}' is not a comma-separated list of integers") from None
 
@@ -100,7 +100,7 @@ def generate(options: Namespace) -> ModuleOp:
             page_size=options.page_size,
             num_pages=options.num_pages,
             causal=options.causal,
-            kv_index=options.current_seq_len or False,
+            kv_index=False if options.current_seq_len is None else options.current_seq_len,
             trans_q=options.transQ,
             trans_k=options.transK,
             trans_v=options.transV,
