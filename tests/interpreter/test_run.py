@@ -184,7 +184,10 @@ def test_batches_of_workgroups_make_no_difference(monkeypatch: pytest.MonkeyPatc
     [
         ({"level": "rock"}, "stands at level rock-memref, which is past rock"),
         ({"level": "tiles"}, "no level 'tiles'"),
+        ({"level": ["tile", "tiles"]}, "no level 'tiles'"),
+        ({"level": []}, "no level to run"),
         ({"level": "gridwise", "arch": "gfx9421"}, "gfx942"),
+        ({"arch": "gfx9421"}, "gfx942"),
         ({"inputs": {}}, "lack 'arg0'"),
         ({"seed": -1}, "must not be negative"),
     ],
@@ -193,6 +196,18 @@ def test_requests_that_make_no_sense_are_refused(options: dict[str, Any], messag
     with pytest.raises(XpagedError) as caught:
         run(CASE.module(), options.pop("inputs", None), **options)
     assert message in caught.value.render()
+
+
+def test_levels_may_be_named_together() -> None:
+    assert list(run(CASE.module(), level=["tile", Level.ROCK_MEMREF, "tile"]).levels) == ["rock-memref", "tile"]
+
+
+def test_arguments_larger_than_any_memory_are_refused() -> None:
+    from xpaged.sizes import AttentionProblem, build
+
+    module = build(AttentionProblem(seq_q=10**20, seq_k=4, dim_qk=8, dim_v=8))
+    with pytest.raises(XpagedError, match="larger than any memory"):
+        run(module)
 
 
 def test_a_module_below_gridwise_cannot_be_checked_but_runs() -> None:

@@ -32,6 +32,7 @@ from xpaged.interpreter.views import MemRef, page_alignment, strides_of
 from xpaged.lowering.kernel import is_kernel
 
 _FILL = 0xFF  # work buffers: NaN in every float type, -1 in every integer type
+_MOST_ELEMENTS = 1 << 48
 _GARBAGE = 0xDEAD_0000_0000_0000  # unmapped entries of page tables
 
 
@@ -101,6 +102,9 @@ def arguments_of(function: FuncOp) -> list[Argument]:
         count = _count(arg)
         default = attributes.get("rock.default")
         page = tables.get(arg.index)
+        elements = count * (1 if page is None else page[0])
+        if elements >= _MOST_ELEMENTS:
+            raise XpagedError("an argument is larger than any memory", at=arg, found=f"{elements} elements")
         result.append(
             Argument(
                 arg.index,

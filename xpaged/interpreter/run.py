@@ -90,7 +90,7 @@ def run(
     module: ModuleOp,
     inputs: Mapping[str, Any] | None = None,
     *,
-    level: Level | str | Sequence[Level] | None = None,
+    level: Level | str | Sequence[Level | str] | None = None,
     seed: int | None = None,
     arch: str | None = None,
     blocks: int | None = None,
@@ -108,6 +108,15 @@ def run(
     Faults of the program are in the report. Raises XpagedError when the module or the inputs are refused.
     """
     return _Run(module, inputs, seed, arch, blocks, check, edit).run(level)
+
+
+def _level(level: Level | str) -> Level:
+    if isinstance(level, Level):
+        return level
+    names = [each.value for each in Level]
+    if level not in names:
+        raise XpagedError(f"there is no level {level!r}", fix=did_you_mean(level, names))
+    return Level(level)
 
 
 class _Run:
@@ -133,9 +142,9 @@ class _Run:
         self.report = Report()
         self.arguments = arguments_of(kernel_of(self.module))
 
-    def run(self, level: Level | str | Sequence[Level] | None) -> Report:
+    def run(self, level: Level | str | Sequence[Level | str] | None) -> Report:
         levels = self._levels(level)
-        if levels[-1] >= Level.GRIDWISE:
+        if self.arch is not None or levels[-1] >= Level.GRIDWISE:
             self.report.notes += arch_of(self.module, self.arch)[1]
         rock = self._rock(levels)
         if rock is not None:
@@ -184,17 +193,14 @@ class _Run:
         self.edit(copy, level)
         return copy
 
-    def _levels(self, level: Level | str | Sequence[Level] | None) -> list[Level]:
+    def _levels(self, level: Level | str | Sequence[Level | str] | None) -> list[Level]:
         if level == "all":
             return self._all_levels()
         if level is None:
             level = self.here
-        if isinstance(level, str):
-            names = [each.value for each in Level]
-            if level not in names:
-                raise XpagedError(f"there is no level {level!r}", fix=did_you_mean(level, names))
-            level = Level(level)
-        levels = [level] if isinstance(level, Level) else sorted(level)
+        levels = sorted({_level(each) for each in ([level] if isinstance(level, Level | str) else level)})
+        if not levels:
+            raise XpagedError("there is no level to run", expected=", ".join(each.value for each in Level))
         if levels[0] < self.here:
             raise XpagedError(
                 f"the module stands at level {self.here.value}, which is past {levels[0].value}", at=self.module
