@@ -1,11 +1,36 @@
-"""affix-tuning-params: choose the tile sizes of every attention.
+"""affix-tuning-params: the tile sizes of every attention, chosen or as a `perf_config` says.
 
-    rock.attention {...} {perf_config = "attn:v3:..."}
+    func.func @f(%q: memref<2x3x16xf16>, %kt: memref<1x40x1xi64>, %vt: memref<1x40x1xi64>, %out: memref<2x3x16xf16>)
+        attributes {rock.kernel, arch = "gfx942"} {
+      %keys = rock.deref %kt : memref<1x40x1xi64> -> memref<1x40x16xf16>
+      %values = rock.deref %vt : memref<1x40x1xi64> -> memref<1x40x16xf16>
+      rock.attention{
+        qk = %q * tr %keys : memref<2x3x16xf16>, memref<1x40x16xf16>
+        keyAddresses = (%keys : memref<1x40x16xf16>)
+        valueAddresses = (%values : memref<1x40x16xf16>)
+        %out = softmax(qk) * %values : memref<1x40x16xf16> -> memref<2x3x16xf16>
+      } {numHeadsKV = 1 : i32, numHeadsQ = 2 : i32}
+      func.return
+    }
 
 becomes
 
-    rock.attention {...} {params0 = #rock.attention_params<keys_per_tile = 32, query_waves = 4, key_waves = 1,
-                                                           channel_chunk = 64, value_channels = 64>}
+    func.func @f(%q: memref<2x3x16xf16>, %kt: memref<1x40x1xi64>, %vt: memref<1x40x1xi64>, %out: memref<2x3x16xf16>)
+        attributes {rock.kernel, arch = "gfx942"} {
+      %keys = rock.deref %kt : memref<1x40x1xi64> -> memref<1x40x16xf16>
+      %values = rock.deref %vt : memref<1x40x1xi64> -> memref<1x40x16xf16>
+      rock.attention{
+        qk = %q * tr %keys : memref<2x3x16xf16>, memref<1x40x16xf16>
+        keyAddresses = (%keys : memref<1x40x16xf16>)
+        valueAddresses = (%values : memref<1x40x16xf16>)
+        %out = softmax(qk) * %values : memref<1x40x16xf16> -> memref<2x3x16xf16>
+      } {numHeadsKV = 1 : i32, numHeadsQ = 2 : i32,
+         params0 = #rock.attention_params<keys_per_tile = 16, query_waves = 1, key_waves = 4, channel_chunk = 16,
+                                          value_channels = 16>}
+      func.return
+    }
+
+Sizes that are there already stay. A `perf_config` (of the attention or of its function) gives keys and query rows.
 """
 
 from __future__ import annotations

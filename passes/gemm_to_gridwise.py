@@ -1,19 +1,41 @@
 """gemm-to-gridwise: attention as the grid of workgroups sees it.
 
-Query heads that share a KV head become rows of one problem (row `n` is query `n / R` of head `n % R`), every extent is
-padded to whole tiles, and the launch is fixed.  Everything is done by views; the page addresses pass through.
+    func.func @f(%q: memref<2x3x16xf16>, %kt: memref<1x40x1xi64>, %vt: memref<1x40x1xi64>, %out: memref<2x3x16xf16>)
+        attributes {rock.kernel, arch = "gfx942"} {
+      %keys = rock.deref %kt : memref<1x40x1xi64> -> memref<1x40x16xf16>
+      %values = rock.deref %vt : memref<1x40x1xi64> -> memref<1x40x16xf16>
+      rock.attention{
+        qk = %q * tr %keys : memref<2x3x16xf16>, memref<1x40x16xf16>
+        keyAddresses = (%keys : memref<1x40x16xf16>)
+        valueAddresses = (%values : memref<1x40x16xf16>)
+        %out = softmax(qk) * %values : memref<1x40x16xf16> -> memref<2x3x16xf16>
+      } {numHeadsKV = 1 : i32, numHeadsQ = 2 : i32,
+         params0 = #rock.attention_params<keys_per_tile = 16, query_waves = 1, key_waves = 4, channel_chunk = 16,
+                                          value_channels = 16>}
+      func.return
+    }
 
-    rock.attention {
-      qk = %q * %k : memref<4x100x40xf16>, memref<2x40x130xf16>
-      keyAddresses = (%kd : memref<1x10x1040xf16>)
-      valueAddresses = (%vd : memref<1x10x1040xf16>)
-      %o = softmax(qk) * %v : memref<2x130x40xf16> -> memref<4x100x40xf16>
-    } {numHeadsKV = 2 : i32, numHeadsQ = 4 : i32, params0 = #rock.attention_params<...>}
+becomes, in part,
 
-becomes
+    <Unmerge{1, 2} ["g", "r"] at [0, 1] -> ["head"] at [0]>
+    <Merge{3, 2} ["n"] at [2] -> ["i", "r"] at [2, 1]>
+    <Pad{0, 10} ["n"] at [2] -> ["n"] at [2]>
+    <Pad{0, 24} ["key"] at [2] -> ["key"] at [2]>
+    rock.grid_size = 1 : i32, rock.block_size = 256 : i32
+      %keys = rock.deref %kt : memref<1x40x1xi64> -> memref<1x40x16xf16>
+      %values = rock.deref %vt : memref<1x40x1xi64> -> memref<1x40x16xf16>
+      %q_1 = rock.transform %q by #transform_map : memref<2x3x16xf16> to memref<1x2x3x16xf16>
+      %q_2 = rock.transform %q_1 by #transform_map1 : memref<1x2x3x16xf16> to memref<1x16x6xf16>
+      %q_3 = rock.transform %q_2 by #transform_map2 : memref<1x16x6xf16> to memref<1x16x16xf16>
+      %keys_1 = rock.transform %keys by #transform_map3 : memref<1x40x16xf16> to memref<1x16x40xf16>
+      %k = rock.transform %keys_1 by #transform_map4 : memref<1x16x40xf16> to memref<1x16x64xf16>
+      rock.gridwise_attention_accel(%q_3, %k, %v, %o, %keys, %values) preSoftmaxOps = {}
+        {blockSize = 256 : i32, gridSize = 1 : i32, numRepeatsGQA = 2 : i32,
+        prePadG0M = 40 : i32, prePadG0N = 6 : i32
 
-    rock.gridwise_attention_accel(%q4, %k2, %v2, %o4) ... : memref<2x48x256xf16>, memref<2x48x160xf16>, ...
-      {blockSize = 256 : i32, gridSize = 8 : i32, numRepeatsGQA = 2 : i32, prePadG0M = 130 : i32, prePadG0N = 200 : i32}
+Query heads that share a KV head become rows of one problem (row `n` is query `n / R` of head `n % R`) where their masks
+are the same, every extent is padded to whole tiles, and the launch is fixed. Everything is done by views; the page
+addresses pass through.
 """
 
 from __future__ import annotations

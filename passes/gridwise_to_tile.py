@@ -1,18 +1,47 @@
 """gridwise-to-tile: the online softmax as a loop over key tiles; the first level that reads through a deref.
 
-    rock.gridwise_attention_accel(%q, %k, %v, %o) ...
-
-becomes, for workgroup (g, nb) and with key waves joined at the end,
-
-    %q0 = rock.tile_load %qv[%g, %nb, %c0]
-    %m, %l, %acc = scf.for %it = 0 to tiles of the keys that the rows keep {
-      %s = rock.tile_mma (rock.tile_load %kv[%g, %it, %c0]), %q0, 0      S^T = K Q^T
-      score region, scale by log2(e), mask, row maximum, p = 2^(x - m)
-      %acc = rock.tile_mma (rock.tile_load %vv[%g, %it, %vb]), p, acc * 2^(m_old - m)
+    #swap = #rock.transform_map<affine_map<(d0, d1, d2) -> (d0, d2, d1)> by
+      [<PassThrough ["g"] at [0] -> ["g"] at [0]>, <PassThrough ["d"] at [1] -> ["d"] at [2]>,
+       <PassThrough ["key"] at [2] -> ["key"] at [1]>] bounds = [3, 16, 96] -> [3, 96, 16]>
+    func.func @f(%q: memref<3x16x16xf16>, %kt: memref<3x96x1xi64>, %vt: memref<3x96x1xi64>, %last: memref<3xi32>,
+                 %o: memref<3x16x16xf16>)
+        attributes {rock.kernel, arch = "gfx942", rock.grid_size = 3 : i32, rock.block_size = 64 : i32} {
+      %kd = rock.deref %kt : memref<3x96x1xi64> -> memref<3x96x16xf16>
+      %vd = rock.deref %vt : memref<3x96x1xi64> -> memref<3x96x16xf16>
+      %k = rock.transform %kd by #swap : memref<3x96x16xf16> to memref<3x16x96xf16>
+      rock.gridwise_attention_accel(%q, %k, %vd, %last, %o, %kd, %vd) preSoftmaxOps = {}
+        {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 1, 0, 1, 1>,
+         params0 = #rock.attention_params<keys_per_tile = 32, query_waves = 1, key_waves = 1, channel_chunk = 16,
+                                          value_channels = 16>}
+        : memref<3x16x16xf16>, memref<3x16x96xf16>, memref<3x96x16xf16>, memref<3xi32>, memref<3x16x16xf16>,
+          memref<3x96x16xf16>, memref<3x96x16xf16>
+      func.return
     }
-    rock.tile_store acc / l, %ov[%g, %nb, %vb]
 
-Scores are in units of log2, so that 2^x is the hardware's own instruction.
+becomes, in part,
+
+      %workgroup = rock.workgroup_id : index
+      %k_tiles = rock.transform %k by
+      %kv_index = memref.load %last[%workgroup] : memref<3xi32>
+      %last_key = arith.minsi %kv_index,
+      %q_rows = rock.tile_load %q_tiles_1[%workgroup,
+      %m_1, %l_1, %acc_1 = scf.for %it =
+        %k_1 = rock.tile_load %k_tiles_1[%workgroup, %it,
+        %s_1 = rock.tile_mma "mfma_f32_16x16x16_f16" %k_1, %q_rows, %s
+        %x = rock.tile_map
+        %x_1 = rock.tile_mask %x keys %first_key
+        %tile_max = rock.tile_reduce "max" %x_1 along 1
+        %p = rock.tile_map
+          math.exp2
+        %tile_sum = rock.tile_reduce "sum" %p along 1
+        %v_rows = rock.tile_load %v_tiles_1[%workgroup, %it,
+        %acc_4 = rock.tile_mma "mfma_f32_16x16x16_f16" %v, %p_packed, %acc_3
+        scf.yield %m_new, %l_new, %acc_4
+      } {rock.trip_bound = 3 : i32}
+      rock.tile_store %o_packed, %o_tiles_1[%workgroup,
+
+Scores are in units of log2, so that 2^x is the hardware's own instruction. The loop ends with the last tile that has a
+kept key. Where waves take turns on the keys, what they have is joined through LDS at the end.
 """
 
 from __future__ import annotations
@@ -394,6 +423,7 @@ class _Lowering:
         elif self.keys != keys or index is not None:
             self.upper = self.emit(tile.TileFillOp(last, shapes.s.reduced(1)), "upper")
         lower = masks.lower_key(rules, last, op.window)
+        self.first = lower
         if lower is not None:
             self.lower = self.emit(tile.TileFillOp(lower, shapes.s.reduced(1)), "lower")
         if block_last is last and index is None:
@@ -412,9 +442,17 @@ class _Lowering:
         if self.last is None:
             return None
         keys = self.emit(tile.TileIndexOp(base, strides, layout), f"{hint}_key")
-        return self.map(
-            [keys, self.last], i1, lambda emit, key, last: emit(arith.CmpiOp(key, last, "sle")), f"{hint}_valid"
-        )
+
+        def valid(
+            emit: Callable[..., SSAValue], key: SSAValue, last: SSAValue, first: SSAValue | None = None
+        ) -> SSAValue:
+            before_end = emit(arith.CmpiOp(key, last, "sle"))
+            if first is None:
+                return before_end
+            return emit(arith.AndIOp(before_end, emit(arith.CmpiOp(key, first, "sge"))))
+
+        bounds = [self.last] if self.first is None else [self.last, self.first]
+        return self.map([keys, *bounds], i1, valid, f"{hint}_valid")
 
     def _key_tile(self, it: SSAValue, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
         shapes = self.layouts

@@ -1,8 +1,27 @@
 """place-barriers: a barrier wherever a wave may read from LDS what another wrote, or overwrite what another reads.
 
-rock.tile_store %m, %view[] : ...            rock.tile_store %m, %view[] : ...
-%all = rock.tile_load %view[] : ...          rock.barrier
-                                             %all = rock.tile_load %view[] : ...
+    #rows = #rock.layout<wave = [2 -> d0], lane = [16 -> d1, 4 -> copy], regs = []>
+    #all = #rock.layout<wave = [2 -> copy], lane = [16 -> d1, 4 -> copy], regs = [2 -> d0]>
+    func.func @f(%m: !rock.tile<2x16xf32, #rows>) {
+      %lds = rock.lds_alloc : memref<2x16xf32, 3 : i32>
+      rock.tile_store %m, %lds[] : !rock.tile<2x16xf32, #rows>, memref<2x16xf32, 3 : i32>
+      %parts = rock.tile_load %lds[] : memref<2x16xf32, 3 : i32> -> !rock.tile<2x16xf32, #all>
+      func.return
+    }
+
+becomes
+
+    #rows = #rock.layout<wave = [2 -> d0], lane = [16 -> d1, 4 -> copy], regs = []>
+    #all = #rock.layout<wave = [2 -> copy], lane = [16 -> d1, 4 -> copy], regs = [2 -> d0]>
+    func.func @f(%m: !rock.tile<2x16xf32, #rows>) {
+      %lds = rock.lds_alloc : memref<2x16xf32, 3 : i32>
+      rock.tile_store %m, %lds[] : !rock.tile<2x16xf32, #rows>, memref<2x16xf32, 3 : i32>
+      rock.barrier
+      %parts = rock.tile_load %lds[] : memref<2x16xf32, 3 : i32> -> !rock.tile<2x16xf32, #all>
+      func.return
+    }
+
+Loops follow themselves, and may make no trip; branches may not be taken.
 """
 
 from __future__ import annotations

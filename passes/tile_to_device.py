@@ -1,18 +1,35 @@
 """tile-to-device: from tiles of a workgroup to the program of one lane.
 
+    #k = #rock.layout<wave = [], lane = [16 -> d1, 4 -> d2 * 8], regs = [8 -> d2]>
+    #tiles = #rock.transform_map<affine_map<(d0, d1, d2, d3) -> (0, d0, d1 * 512 + d2 * 32 + d3)> by
+      [<ConstDim{0, 1} [] at [] -> ["b"] at [0]>, <PassThrough ["it"] at [0] -> ["p"] at [1]>,
+       <Unmerge{1, 16, 32} ["w", "k", "d"] at [1, 2, 3] -> ["e"] at [2]>] bounds = [64, 1, 16, 32] -> [1, 64, 512]>
+    func.func @f(%kt: memref<1x64x1xi64>, %o: memref<64x1x16x32xf16>)
+        attributes {rock.kernel, arch = "gfx942", rock.grid_size = 64 : i32, rock.block_size = 64 : i32} {
+      %pages = rock.deref %kt : memref<1x64x1xi64> -> memref<1x64x512xf16>
+      %keys = rock.transform %pages by #tiles : memref<1x64x512xf16> to memref<64x1x16x32xf16>
+      %it = rock.workgroup_id : index
+      %k = rock.tile_load %keys[%it] : memref<64x1x16x32xf16> -> !rock.tile<1x16x32xf16, #k>
+      rock.tile_store %k, %o[%it] : !rock.tile<1x16x32xf16, #k>, memref<64x1x16x32xf16>
+      func.return
+    }
+
+becomes, in part,
+
+      %lane = hip.lane_id : i32
+      %it = hip.workgroup_id : i32
+      %k = hip.regs : !hip.regs<1 x vector<8xf16>>
+      %k_address = hip.load %kt[%it] : memref<1x64x1xi64>, i32 -> i64
+      %col = arith.remui %lane,
+      %group = arith.divui %lane,
+      %k_offset = arith.addi
+      hip.load %k_address[%k_offset] : i64, i32 -> vector<8xf16>
+      hip.set
+      hip.get %k[
+      hip.store
+
 Every tile becomes what one lane holds of it (a register array, one value, or an index expression), every view becomes
 address arithmetic, and every product becomes matrix instructions.
-
-    %k = rock.tile_load %keys[%g, %it] : memref<1x64x1x16x64xf16> -> !rock.tile<1x16x64xf16, #k>
-
-becomes, with pages of 1024 elements,
-
-    %page = hip.load %key_pages[%it] : memref<64xi64>, i32 -> i64
-    %k = hip.regs : !hip.regs<2 x vector<8xf16>>
-    scf.for %i = %c0 to %c2 step %c1 {
-      %v = hip.load %page[%offset] : i64, i32 -> vector<8xf16>
-      hip.set %v, %k[%i] : vector<8xf16>, !hip.regs<2 x vector<8xf16>>, i32
-    } {unroll}
 """
 
 from __future__ import annotations
@@ -253,6 +270,10 @@ class _Lowering:
         else:
             if b.constant is None:
                 return False
+            if b.constant < 1:
+                raise XpagedError(
+                    "an index is divided by a positive number", at=op, found=b.constant, expected="1 or more"
+                )
             result = a // b.constant if isinstance(op, arith.DivUIOp) else a % b.constant
         self.indices[op.result] = result
         if op.result.name_hint and result.terms:

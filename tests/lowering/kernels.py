@@ -1,8 +1,8 @@
 """Attention kernels from rock to device level on shuffled, poisoned pages, compared with the oracle.
 
 The helpers of several test files: lowering is cached, inputs come from a seed, and a result is judged by the derived
-bounds.  What is dead (keys past the KV index, pages that hold nothing else, memory between pages, buffers before they
-are written) is NaN or unmapped, so that reading it shows.
+bounds.  What is dead (keys that the KV index or the window drops, pages that hold nothing else, memory between pages,
+buffers before they are written) is NaN or unmapped, so that reading it shows.
 """
 
 from __future__ import annotations
@@ -140,8 +140,9 @@ class Inputs:
         rng = np.random.default_rng(seed)
         dtype = np.dtype({"f16": np.float16, "f32": np.float32}[p.dtype])
         index = None if isinstance(p.kv_index, bool) else list(p.kv_index)
-        keys = np.arange(p.seq_k)
-        alive = np.stack([keys <= (p.seq_k if index is None else index[b]) for b in range(p.batch)])
+        keys, window = np.arange(p.seq_k), p.sliding_window
+        ends = [p.seq_k - 1 if index is None else min(index[b], p.seq_k - 1) for b in range(p.batch)]
+        alive = np.stack([(keys <= end) & (keys >= (0 if window is None else end - window)) for end in ends])
 
         def normal(*shape: int, scale: float = 1.0) -> Array:
             return (rng.standard_normal(shape) * scale).astype(dtype)

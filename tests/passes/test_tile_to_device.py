@@ -245,6 +245,12 @@ def test_what_is_taken(body: str) -> None:
             "memref<4xindex>",
             "i32 elements",
         ),
+        (
+            kernel("%m = arith.constant -1 : index\n  %a = arith.divui %g, %m : index\n  " + LOAD.format("%a")),
+            "an index is divided by a positive number",
+            "-1",
+            "1 or more",
+        ),
         (kernel("%a = memref.alloc() : memref<4xf16>"), "tile-to-device cannot lower memref.alloc", None, None),
         (
             kernel("%a = rock.lds_alloc : memref<1000x64xf16, 3 : i32>"),
