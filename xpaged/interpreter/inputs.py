@@ -254,7 +254,10 @@ def from_arrays(arguments: Sequence[Argument], given: Mapping[str, Any], rng: np
     def take(arg: Argument, suffix: str = "") -> Any:
         for name in dict.fromkeys((f"arg{arg.index}{suffix}", f"{arg.name}{suffix}")):
             if name in left:
-                return np.asarray(left.pop(name))
+                try:
+                    return np.asarray(left.pop(name))
+                except ValueError as err:
+                    raise XpagedError(f"input {name!r} is not an array", found=str(err)) from err
         return None
 
     for arg in arguments:
@@ -341,11 +344,15 @@ def _given_pages(arg: Argument, take: Any, rng: np.random.Generator) -> Pages:
             found=f"{place.dtype} {list(place.shape)}",
             expected=f"{arg.count} integers",
         )
+    if place.size and (int(place.max()) + 1) * size >= _MOST_ELEMENTS:
+        raise XpagedError(f"a place of table {what} lies beyond any memory", found=int(place.max()))
+    if base is not None and (base.size != 1 or base.dtype.kind not in "iu" or not 0 <= base.item() < 1 << 64):
+        raise XpagedError(f"the base of table {what} must be one 64-bit address", found=f"{base.dtype} {base.tolist()}")
     mapped = np.ones(arg.count, np.bool_) if mapped is None else mapped.reshape(-1).astype(np.bool_)
     if mapped.shape != (arg.count,):
         raise XpagedError(f"'arg{arg.index}.mapped' must hold one flag an entry", found=list(mapped.shape))
     _check_shared(what, data, place, mapped)
-    return Pages(data, place.astype(np.int64), mapped, None if base is None else int(base.reshape(-1)[0]))
+    return Pages(data, place.astype(np.int64), mapped, None if base is None else int(base.item()))
 
 
 def _check_shared(what: str, data: Array, place: Array, mapped: Array) -> None:
