@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +65,7 @@ def lowered(module: ModuleOp, passes: str) -> ModuleOp:
     return copy
 
 
-@cache
+@lru_cache(maxsize=64)
 def module_at(p: AttentionProblem, level: Level) -> ModuleOp:
     """The kernel of a problem at a level (shared: clone it before changing it)."""
     if level is Level.ROCK_MEMREF:
@@ -74,7 +74,7 @@ def module_at(p: AttentionProblem, level: Level) -> ModuleOp:
     return lowered(module_at(p, before), passes)
 
 
-@cache
+@lru_cache(maxsize=64)
 def program_at(p: AttentionProblem, level: Level) -> Program:
     """The kernel of a problem, ready to run."""
     return Program(module_at(p, level))
