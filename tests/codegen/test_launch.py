@@ -43,7 +43,15 @@ def test_the_json_says_everything() -> None:
         "version": 1,
         "buffers": [
             {"name": "q", "kind": "buffer", "dtype": "f16", "shape": [4, 64], "bytes": 512, "access": "read"},
-            {"name": "ktab", "kind": "page_table", "dtype": "i64", "shape": [2, 32], "bytes": 512, "access": "read"},
+            {
+                "name": "ktab",
+                "kind": "page_table",
+                "dtype": "i64",
+                "shape": [2, 32],
+                "bytes": 512,
+                "access": "read",
+                "page_bytes": 2048,
+            },
             {"name": "bias", "kind": "buffer", "dtype": "i8", "shape": [64], "bytes": 64, "access": "read"},
             {"name": "count", "kind": "scalar", "dtype": "i16", "shape": [], "bytes": 2, "access": "read"},
             {"name": "scale", "kind": "scalar", "dtype": "f32", "shape": [], "bytes": 4, "access": "read"},

@@ -5,7 +5,7 @@ The description is written beside every object as `launch.json`; programs that l
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from xdsl.dialects.builtin import DictionaryAttr, FixedBitwidthType, IntegerAttr, MemRefType, NoneAttr
@@ -27,7 +27,8 @@ Access = Literal["read", "write", "read_write"]
 class Buffer:
     """
     One thing that a caller passes: `dtype` is MLIR's name of the element type, `shape` counts elements (empty for a
-    scalar), `bytes` is the whole size. A `page_table` holds the 64-bit device addresses of the pages.
+    scalar), `bytes` is the whole size. A `page_table` holds the 64-bit device addresses of the pages, of `page_bytes`
+    bytes each (0 for everything else).
     """
 
     name: str
@@ -36,6 +37,7 @@ class Buffer:
     shape: tuple[int, ...]
     bytes: int
     access: Access
+    page_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,11 @@ class LaunchDescription:
 
     def to_json(self) -> str:
         """The text of `launch.json`, one buffer or launch a line."""
-        rows = {name: ",\n    ".join(map(json.dumps, entries)) for name, entries in asdict(self).items()}
+        fields = asdict(self)
+        for buffer in fields["buffers"]:
+            if buffer["kind"] != "page_table":
+                del buffer["page_bytes"]
+        rows = {name: ",\n    ".join(map(json.dumps, entries)) for name, entries in fields.items()}
         lists = ",\n".join(f'  "{name}": [\n    {text}\n  ]' for name, text in rows.items())
         return f'{{\n  "version": {VERSION},\n{lists}\n}}\n'
 
@@ -187,7 +193,20 @@ def _buffer(kernel: FuncOp, argument: BlockArgument, name: str) -> Buffer:
     for extent in shape:
         count *= extent
     kind: BufferKind = "page_table" if "rock.page_table" in attributes else "buffer"
-    return Buffer(name, kind, str(element), shape, count * element.size, access)
+    page_bytes = _page_bytes(attributes["rock.page_table"]) if kind == "page_table" else 0
+    return Buffer(name, kind, str(element), shape, count * element.size, access, page_bytes)
+
+
+def _page_bytes(table: Attribute) -> int:
+    """Bytes of a page; 0 where the mark of its table does not say it."""
+    if not isinstance(table, DictionaryAttr):
+        return 0
+    size, element = table.data.get("page_size"), table.data.get("elem")
+    return (
+        size.value.data * element.size
+        if isinstance(size, IntegerAttr) and isinstance(element, FixedBitwidthType)
+        else 0
+    )
 
 
 def _argument_attributes(kernel: FuncOp, index: int) -> dict[str, Attribute]:
@@ -197,16 +216,14 @@ def _argument_attributes(kernel: FuncOp, index: int) -> dict[str, Attribute]:
 
 
 def _merge(old: Buffer, new: Buffer, argument: BlockArgument) -> Buffer:
-    if (old.kind, old.dtype, old.shape) != (new.kind, new.dtype, new.shape):
+    if (old.kind, old.dtype, old.shape, old.page_bytes) != (new.kind, new.dtype, new.shape, new.page_bytes):
         raise XpagedError(
             f"two kernels name different buffers '{old.name}'",
             at=argument,
             found=f"{new.kind} of {new.dtype} {list(new.shape)}",
             expected=f"{old.kind} of {old.dtype} {list(old.shape)}",
         )
-    return (
-        old if old.access == new.access else Buffer(old.name, old.kind, old.dtype, old.shape, old.bytes, "read_write")
-    )
+    return old if old.access == new.access else replace(old, access="read_write")
 
 
 def _size(kernel: FuncOp, name: str, least: int) -> int:
