@@ -76,6 +76,7 @@ def test_full_targets_are_taken(name: str) -> None:
         ("sm_90", "unknown architecture 'sm_90'", "choose one of these with --arch"),
         ("", "unknown architecture ''", "choose one of these with --arch"),
         (":", "unknown architecture ':'", "choose one of these with --arch"),
+        ("gfx950", "gfx950 is not supported yet", "choose one of these with --arch"),
         ("gfx906", "gfx906 has no matrix instructions", "choose one of these with --arch"),
         ("amdgcn-amd-amdhsa:gfx1030", "gfx1030 has no matrix instructions", "choose one of these with --arch"),
     ],

@@ -142,6 +142,7 @@ class AttentionProblem:
                 "the pages do not hold exactly the keys of a batch entry",
                 found=f"num_pages * page_size = {self.num_pages} * {self.page_size} = {held}",
                 expected=f"heads_kv * seq_k * dim_qk = {self.heads_kv} * {self.seq_k} * {self.dim_qk} = {needed}",
+                fix=None if needed % self.page_size else f"num_pages = {needed // self.page_size} holds them",
             )
         if self.page_size * self.dim_v % self.dim_qk:
             raise XpagedError(
@@ -168,9 +169,9 @@ class AttentionProblem:
 
 def _known(what: str, name: str, known: dict[str, AnyFloat]) -> None:
     if name not in known:
-        raise XpagedError(
-            f"unknown {what}", found=name, expected=f"one of {', '.join(known)}", fix=did_you_mean(name, known)
-        )
+        real = name in ("bf16", "f64", "i8", "i16", "i32")  # types that exist: no slips of the pen
+        guess = None if real else did_you_mean(name, known)
+        raise XpagedError(f"unknown {what}", found=name, expected=f"one of {', '.join(known)}", fix=guess)
 
 
 def attention(
