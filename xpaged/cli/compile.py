@@ -19,8 +19,19 @@ def command(argv: Sequence[str]) -> int:
     option("file", metavar="FILE", help="MLIR text of any level; - is the standard input")
     option("--arch", metavar="A[,A]", type=list_of(), help="architectures (default: the module's own, else gfx942)")
     option("-o", dest="folder", metavar="DIR", required=True, help="where the files go; made when it is missing")
-    option("--emit", metavar="E[,E]", type=list_of(*EMITS), default=DEFAULT_EMIT, help=f"any of {emits}")
-    option("--to", metavar="LEVEL", type=one_of(*levels), help="stop at a level and write its MLIR")
+    option(
+        "--emit",
+        metavar="E[,E]",
+        type=list_of(*EMITS),
+        default=DEFAULT_EMIT,
+        help=f"any of {emits} (default: {','.join(DEFAULT_EMIT)})",
+    )
+    option(
+        "--to",
+        metavar="LEVEL",
+        type=one_of(*levels),
+        help="stop at a level and write its MLIR as NAME.ARCH.LEVEL.mlir; host: all the way",
+    )
     option("--toolchain", type=one_of(*toolchains), default="auto", help=f"one of {', '.join(toolchains)}")
     option("--explain", action="store_true", help="say on stderr what was decided on the way, and why")
     args = parser.parse_args(argv)

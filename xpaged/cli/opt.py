@@ -82,6 +82,8 @@ class OptMain(xDSLOptMain):
         arg_parser.prog = self.prog
         arg_parser.allow_abbrev = False
         super().register_all_arguments(arg_parser)
+        arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        arg_parser.epilog = "\n  ".join(["xpaged's own passes:", *get_all_passes()])
 
     def setup_pipeline(self) -> None:
         """Build the passes that `-p` names."""

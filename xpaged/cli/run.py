@@ -1,6 +1,7 @@
 """`xpaged run`: execute an MLIR file on the CPU, level by level, and compare it with the float64 reference."""
 
 import os
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +14,18 @@ from xpaged.files import read_text, write_files
 if TYPE_CHECKING:
     from xpaged.interpreter.run import LevelReport, Report
 
+INPUTS_HELP = """\
+arrays of X.npz, i counting arguments from 0; an argument's name may stand for arg<i>:
+  arg<i>         elements, in the argument's shape or flat in memory order; outputs are
+                 left out
+  arg<i>.pages   [entries, page size]: for a page table, the page of each entry
+  arg<i>.place   optional, [entries] integers: the slot of the pool where each page lies
+                 (default: shuffled); entries may share one
+  arg<i>.mapped  optional, [entries] flags: false leaves a page unmapped
+  arg<i>.base    optional, one integer: address of the pool of pages
+
+max error: the largest difference from float64, of the bound for that level."""
+
 
 def command(argv: Sequence[str]) -> int:
     """Run `xpaged run`; status 1 when an input is refused, a level has a fault, or a check fails."""
@@ -20,12 +33,18 @@ def command(argv: Sequence[str]) -> int:
 
     levels = [level.value for level in Level]
     parser = command_parser("run", "Execute attention on the CPU at any level, and check every level against float64.")
+    parser.formatter_class = RawDescriptionHelpFormatter
+    parser.epilog = INPUTS_HELP
     option = parser.add_argument
     option("file", metavar="FILE", help="MLIR text of any level; - is the standard input")
     option("--arch", help="architecture that lower levels are made for (default: the module's own, else gfx942)")
-    option("--level", type=one_of(*levels, "all"), help=f"{', '.join(levels)}, or all from the file's own level down")
+    option(
+        "--level",
+        type=one_of(*levels, "all"),
+        help=f"{', '.join(levels)}, or all from the file's own level down (default: the file's own level)",
+    )
     data = parser.add_mutually_exclusive_group()
-    data.add_argument("--inputs", metavar="X.npz", help="arrays arg<i>; for a page table arg<i>.pages, .place, ...")
+    data.add_argument("--inputs", metavar="X.npz", help="data by argument: see below")
     data.add_argument(
         "--random", metavar="SEED", type=int, help="random data, shuffled and poisoned pages (default: 0)"
     )
