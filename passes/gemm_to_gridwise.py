@@ -59,7 +59,7 @@ from xpaged.ir.locations import copy_location
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder
 from xpaged.lowering.geometry import INSTRUCTION_ROWS, Geometry, geometry_of, round_up, shape_of
-from xpaged.lowering.kernel import DESCRIPTION, set_launch
+from xpaged.lowering.kernel import DESCRIPTION, MAX_GRID, set_launch
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,13 @@ def _lower(op: AttentionOp) -> None:
     views = _Views(op, sizes)
     block = params["query_waves"] * params["key_waves"] * arch.wave_size
     grid = sizes.problems * (n // columns) * (dv // params["value_channels"])
+    if grid > MAX_GRID:
+        raise XpagedError(
+            "the problem needs more workgroups than one launch can have",
+            at=op,
+            found=grid,
+            expected=f"at most {MAX_GRID}",
+        )
     assert op.out is not None
     new = GridwiseAttentionAccelOp(
         views.rows(op.queries, op.qTransposed is not None, ("d", "n"), (d, n), "q"),

@@ -175,6 +175,12 @@ def test_what_is_refused() -> None:
     assert refused(PARAMS, twice=True).what == "a kernel holds one attention: the launch is made for it"
 
 
+def test_a_launch_larger_than_32_bits_is_refused() -> None:
+    module = problem(seq_q=10**14, seq_k=8, dim_qk=16, page_size=16)
+    with pytest.raises(XpagedError, match="more workgroups than one launch can have"):
+        module_at(module, Level.GRIDWISE)
+
+
 def test_several_kernels_in_one_module() -> None:
     one = "func.func @{name}(%q: memref<1x{n}x16xf16>, %k: memref<1x16x8xf16>, %v: memref<1x8x16xf16>, \
 %o: memref<1x{n}x16xf16>) attributes {{rock.kernel}} {{ rock.attention{{ qk = %q * %k : memref<1x{n}x16xf16>, \

@@ -12,6 +12,7 @@ GRID_SIZE = "rock.grid_size"
 BLOCK_SIZE = "rock.block_size"
 LDS_BYTES = "rock.lds_bytes"
 DESCRIPTION = "rock.description"
+MAX_GRID = 2**31 - 1  # workgroups of a launch: the attribute and the hardware register are 32 bits
 
 
 def is_kernel(op: Operation) -> bool:

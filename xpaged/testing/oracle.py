@@ -89,6 +89,7 @@ class Head:
     p: Floats
 
 
+@np.errstate(invalid="ignore")  # infinite operands make NaN scores, as they do in a kernel
 def attend(problem: Problem, g: int, rows: Array | None = None) -> Head:
     """Rows `rows` (all of them when None) of head `g` of `problem`.
 
