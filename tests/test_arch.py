@@ -77,6 +77,8 @@ def test_full_targets_are_taken(name: str) -> None:
         ("", "unknown architecture ''", "choose one of these with --arch"),
         (":", "unknown architecture ':'", "choose one of these with --arch"),
         ("gfx950", "gfx950 is not supported yet", "choose one of these with --arch"),
+        ("gfx950", "gfx950 is not supported yet", "choose one of these with --arch"),
+        ("amdgcn-amd-amdhsa:gfx1200", "gfx1200 is not supported yet", "choose one of these with --arch"),
         ("gfx906", "gfx906 has no matrix instructions", "choose one of these with --arch"),
         ("amdgcn-amd-amdhsa:gfx1030", "gfx1030 has no matrix instructions", "choose one of these with --arch"),
     ],
