@@ -174,8 +174,9 @@ def _describe(op: AttentionOp, sizes: Geometry, new: GridwiseAttentionAccelOp) -
     assert params is not None
     values = params.values()
     lines.append(
-        f"A workgroup: {values['query_waves'] * INSTRUCTION_ROWS} rows in {values['query_waves']} waves, keys "
-        f"{values['keys_per_tile']} at a time in each of {values['key_waves']} wave(s) along the keys."
+        f"A workgroup: {values['query_waves'] * INSTRUCTION_ROWS} rows, {INSTRUCTION_ROWS} a wave; "
+        f"{values['keys_per_tile']} keys at a time"
+        + (f" in each of {values['key_waves']} waves, joined at the end." if values["key_waves"] > 1 else ".")
     )
     return "\n".join(lines)
 
