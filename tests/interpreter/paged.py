@@ -115,11 +115,13 @@ class Data:
         return oracle.attention(problem)
 
     def poisoned(self, value: float = np.nan) -> "Data":
-        """The same with `value` in every slot past the KV index, in K and V."""
+        """The same with `value` in every slot past the KV index, and before the window, in K and V."""
         k, v = self.k.copy(), self.v.copy()
         for entry, index in enumerate(self.case.kv_index or ()):
-            k[entry, :, index + 1 :] = value
-            v[entry, :, index + 1 :] = value
+            first = 0 if self.case.window is None else max(0, min(index, self.case.seq_k - 1) - self.case.window)
+            for x in (k, v):
+                x[entry, :, index + 1 :] = value
+                x[entry, :, :first] = value
         return Data(self.case, self.q, k, v)
 
 

@@ -13,6 +13,7 @@ from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Value, rule, unary
 from xpaged.interpreter.numerics import F16, F32, Array, dtype_of, round_to, round_unit_to_half, widen
 from xpaged.interpreter.views import MemRef, materialize, view_array
+from xpaged.lowering import masks
 
 Score = Callable[[Array, slice, slice], Array]
 """Scores of some rows and keys -> what enters the softmax. Gets the scores and which rows and keys they are."""
@@ -37,28 +38,48 @@ def deref(op: DerefOp, b: Compiler) -> OpCode:
     return unary(lambda table: MemRef.paged(table, dtype, shape))
 
 
+class _Numbers:
+    """The arithmetic of the mask rules on plain numbers and NumPy arrays."""
+
+    def const(self, value: int) -> Any:
+        return value
+
+    def min(self, a: Any, b: Any) -> Any:
+        return np.minimum(a, b)
+
+    def max(self, a: Any, b: Any) -> Any:
+        return np.maximum(a, b)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return a + b
+
+
+_NUMBERS = _Numbers()
+
+
 @dataclass(frozen=True)
 class Rows:
-    """What one head's rows may look at: the query index of each row, and the range of valid keys.
+    """What one head's rows may look at: the keys `first <= j < end`, and of these row `i` those up to `upper[i]`
+    (None: all of them)."""
 
-    A row at query index `i` keeps key `j` when `first <= j < end` and, with `causal`, `j <= i + offset`.
-    """
-
-    index: Array
     first: int
     end: int
-    causal: bool = False
-    offset: int = 0
+    upper: Array | None = None
+
+    @staticmethod
+    def of(index: Array, keys: tuple[int, int], causal: bool, offset: int | None) -> "Rows":
+        """The rows at query indices `index` over the range `keys`."""
+        first, end = keys
+        return Rows(first, end, masks.upper_key(_NUMBERS, end - 1, index, offset) if causal else None)
 
 
 def key_range(valid_keys: int, kv_index: int | None, window: int | None) -> tuple[int, int]:
     """The keys `first <= j < end` that a KV index (inclusive; -1 for none) and a sliding window leave."""
-    if kv_index is None:
-        return 0, valid_keys
-    if kv_index < -1:
+    if kv_index is not None and kv_index < -1:
         raise XpagedError("a KV index below -1", found=kv_index, expected="the last valid key, or -1 for no key")
-    last = min(kv_index, valid_keys - 1)
-    return (0 if window is None else max(0, last - window)), last + 1
+    last = masks.last_key(_NUMBERS, kv_index, valid_keys)
+    first = masks.lower_key(_NUMBERS, last, window)
+    return 0 if first is None else int(first), int(last) + 1
 
 
 def attend(
@@ -82,16 +103,16 @@ def attend(
     step = max(1, _CHUNK // max(end - first, 1))
     for at in range(0, n, step):
         some = slice(at, min(at + step, n))
-        limit = rows.index[some] + rows.offset  # last key that causality keeps
-        stop = min(end, int(limit.max()) + 1) if rows.causal else end
+        upper = None if rows.upper is None else rows.upper[some]
+        stop = end if upper is None else int(upper.max()) + 1
         if stop <= first:
             continue
         keys = slice(first, stop)
         s = score(q[some] @ k[:, keys], some, keys)
         if softmax_dtype != F32:
             s = round_to(s, softmax_dtype)
-        if rows.causal and int(limit.min()) < stop - 1:
-            s = np.where(np.arange(first, stop) <= limit[:, None], s, work.type(-np.inf))
+        if upper is not None and int(upper.min()) < stop - 1:
+            s = np.where(np.arange(first, stop) <= upper[:, None], s, work.type(-np.inf))
         top = s.max(axis=1, keepdims=True)
         own = s.flags.owndata and s.flags.writeable
         p = np.subtract(s, np.where(top == -np.inf, work.type(0), top), out=s if own else None)
@@ -190,10 +211,9 @@ def attention(op: AttentionOp, b: Compiler) -> OpCode:
                 h = g // sizes.repeats
                 kh, vh = _wide(k[h], b.exact), _wide(v[h], b.exact)
             qh, score = _wide(q[g], b.exact), bind(m, [e[g] for e in extras])
-            offset = 0 if offsets is None else offsets[g]
+            offset = None if offsets is None else offsets[g]
             for part in range(parts):
-                first, end = _split(*ranges[g], parts, part, sizes.seq_k)
-                rows = Rows(index, first, end, causal, offset)
+                rows = Rows.of(index, _split(*ranges[g], parts, part, sizes.seq_k), causal, offset)
                 at = g * parts + part
                 out[at], lse[at] = attend(qh, kh, vh, rows, score, softmax, p_dtype)
         return _finish(m, op, b, given, _swap(out, o_swap), lse)
@@ -224,10 +244,9 @@ def gridwise(op: GridwiseAttentionAccelOp, b: Compiler) -> OpCode:
         for g in range(groups):
             qh, kh, vh = _wide(q[g].T[:count], b.exact), _wide(k[g], b.exact), _wide(v[g], b.exact)
             score = bind(m, [e[g].T for e in extras])
-            offset = 0 if offsets is None else offsets[g]
+            offset = None if offsets is None else offsets[g]
             for part in range(parts):
-                first, end = _split(*ranges[g], parts, part, keys)
-                rows = Rows(index, first, end, causal, offset)
+                rows = Rows.of(index, _split(*ranges[g], parts, part, keys), causal, offset)
                 at = g * parts + part
                 out[at, :count], lse[at, :count] = attend(qh, kh, vh, rows, score, softmax, p_dtype)
         return _finish(m, op, b, given, out, lse)
