@@ -138,11 +138,32 @@ def bounds_a_row(op: Operation) -> bool:
     return reaches(op.results[0])
 
 
+def makes_an_address(op: Operation) -> bool:
+    """Index arithmetic that ends in the place of a load or store."""
+
+    def reaches(value: SSAValue) -> bool:
+        for use in value.uses:
+            user = use.operation
+            if isinstance(user, LOADS) and use.index == 1 and not is_uniform(user):
+                return True
+            if isinstance(user, STORES) and use.index == 2:
+                return True
+            if isinstance(user, ARITHMETIC) and reaches(user.results[0]):
+                return True
+        return False
+
+    return isinstance(op.results[0].type, IntegerType) and reaches(op.results[0])
+
+
 LOADS = (hip.LoadOp, hip.LdsLoadOp)
+ARITHMETIC = (arith.AddiOp, arith.MuliOp, arith.DivUIOp, arith.RemUIOp, arith.MinUIOp)
 STORES = (hip.StoreOp, hip.LdsStoreOp)
 KINDS: dict[str, Kind] = {
     "an element or page-table entry beside the right one is loaded": Kind(
         LOADS, {"+1": moved(1, 1), "-1": moved(1, -1)}, lambda op: not is_uniform(op)
+    ),
+    "a lane or a wave has a wrong share": Kind(
+        (arith.MuliOp, arith.DivUIOp, arith.RemUIOp), {"+1": moved(1, 1), "first": becomes(0)}, makes_an_address
     ),
     "an element is stored beside its place": Kind(STORES, {"+1": moved(2, 1), "-1": moved(2, -1)}),
     "a value is not exchanged, or with the wrong lane": Kind(
