@@ -44,10 +44,11 @@ _GRAPH_SCORES = 1 << 22
 
 @dataclass
 class LevelReport:
-    """What one level did. `lane_ops` is one for each operation and lane."""
+    """What one level did. `cpu_seconds` are those of this process; `lane_ops` is one for each operation and lane."""
 
     ok: bool = True
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     outputs: list[Output] = field(default_factory=list[Output])
     ops: int = 0
     lane_ops: int = 0
@@ -309,7 +310,7 @@ class _Run:
         placed = place(arguments, self.inputs, memory, poison=level >= Level.ROCK)
         program = Program(module)
         name = function.sym_name.data
-        started = time.perf_counter()
+        started, started_cpu = time.perf_counter(), time.process_time()
         if level < Level.TILE:
             machine = Machine(memory)
             values = program.call(machine, name, placed.values)
@@ -320,7 +321,7 @@ class _Run:
                 result.outputs.append(Output(number, f"out{number}", array, np.ones(array.size, np.bool_)))
         else:
             self._launch(program, function, level, memory, placed, result)
-        result.seconds = time.perf_counter() - started
+        result.seconds, result.cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
         self._read_outputs(arguments, memory, placed, level, result)
 
     def _execute_text(
