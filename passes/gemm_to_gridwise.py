@@ -52,7 +52,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xpaged.arch import arch_of_function
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
-from xpaged.dialects.rock.views import make_transform
+from xpaged.dialects.rock.views import chain_of, make_transform
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
 from xpaged.ir.locations import copy_location
@@ -98,6 +98,10 @@ def _lower(op: AttentionOp) -> None:
         )
     if op.softmax_type != f32:
         raise XpagedError("the softmax of a kernel is computed in f32", at=op, found=op.softmax_type, expected="f32")
+    outputs = {chain_of(x).root for x in (op.out, op.lse) if x is not None}
+    inputs = (op.queries, op.keys, op.values, *op.preSoftmaxElemWiseInputs, op.currentSeqLen, op.prefixOffset)
+    if any(chain_of(x).root in outputs for x in inputs if x is not None):
+        raise XpagedError("attention reads a buffer that it writes", at=op, fix="give it an output of its own")
     sizes = geometry_of(op)
     params = op.params0.values()
     arch = arch_of_function(function)

@@ -181,6 +181,20 @@ def test_a_launch_larger_than_32_bits_is_refused() -> None:
         module_at(module, Level.GRIDWISE)
 
 
+def test_an_output_that_is_read_too_is_refused() -> None:
+    text = """func.func @f(%q: memref<1x16x16xf16>, %k: memref<1x16x16xf16>, %v: memref<1x16x16xf16>)
+        attributes {rock.kernel} {
+      rock.attention{
+        qk = %q * %k : memref<1x16x16xf16>, memref<1x16x16xf16>
+        %q = softmax(qk) * %v : memref<1x16x16xf16> -> memref<1x16x16xf16>
+      }
+      return
+    }"""
+    for other in "qkv":
+        with pytest.raises(XpagedError, match="attention reads a buffer that it writes"):
+            apply(parse(text.replace("%q = softmax", f"%{other} = softmax")))
+
+
 def test_several_kernels_in_one_module() -> None:
     one = "func.func @{name}(%q: memref<1x{n}x16xf16>, %k: memref<1x16x8xf16>, %v: memref<1x8x16xf16>, \
 %o: memref<1x{n}x16xf16>) attributes {{rock.kernel}} {{ rock.attention{{ qk = %q * %k : memref<1x{n}x16xf16>, \
