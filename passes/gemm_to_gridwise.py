@@ -58,7 +58,7 @@ from xpaged.ir.levels import Level
 from xpaged.ir.locations import copy_location
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder
-from xpaged.lowering.geometry import INSTRUCTION_ROWS, Geometry, geometry_of, round_up, shape_of
+from xpaged.lowering.geometry import INSTRUCTION_ROWS, Geometry, geometry_of, launch_size, round_up, shape_of
 from xpaged.lowering.kernel import DESCRIPTION, MAX_GRID, set_launch
 
 
@@ -111,8 +111,7 @@ def _lower(op: AttentionOp) -> None:
     d = round_up(sizes.channels, params["channel_chunk"])
     dv = round_up(sizes.value_channels, params["value_channels"])
     views = _Views(op, sizes)
-    block = params["query_waves"] * params["key_waves"] * arch.wave_size
-    grid = sizes.problems * (n // columns) * (dv // params["value_channels"])
+    grid, block = launch_size(params, arch, problems=sizes.problems, rows=n, value_channels=dv)
     if grid > MAX_GRID:
         raise XpagedError(
             "the problem needs more workgroups than one launch can have",

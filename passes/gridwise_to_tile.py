@@ -71,14 +71,13 @@ from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder
 from xpaged.lowering import masks
-from xpaged.lowering.geometry import INSTRUCTION_ROWS, lds_bytes, shape_of
-from xpaged.lowering.kernel import block_size, grid_size
+from xpaged.lowering.geometry import shape_of
 from xpaged.lowering.layouts import AttentionLayouts
+from xpaged.lowering.tile_checks import check_tiles
 
 LOG2_E = 1.4426950408889634
 LN_2 = log(2.0)
 NEGATIVE_INFINITY = float("-inf")
-_PARAMS_FIX = "let affix-tuning-params and gemm-to-gridwise choose the tiles and pad the sizes"
 
 
 @dataclass(frozen=True)
@@ -96,52 +95,16 @@ class GridwiseToTilePass(LevelPass):
                 if op.parent_op() in lowered:
                     raise XpagedError("a kernel holds one attention: the launch is made for it", at=op)
                 lowered.add(op.parent_op())
-                _check_tiles(op)
+                check_tiles(op)
                 _Lowering(op).run()
 
 
-def _check_tiles(op: GridwiseAttentionAccelOp) -> None:
-    """Refuse a gridwise attention whose tiles do not cut its padded sizes, as hand-written text may have them."""
-    function = op.parent_op()
-    if not isinstance(function, func.FuncOp):
-        raise XpagedError("attention stands outside a function", at=op, fix="put it into a func.func")
-    if op.params0 is None:
-        raise XpagedError("attention has no tile sizes", at=op, fix="affix-tuning-params chooses them")
-    params = op.params0.values()
-    groups, channels, rows = shape_of(op.queries)
-    keys, value_channels = shape_of(op.values)[1:]
-    unit = INSTRUCTION_ROWS
-    for what, size, step in (
-        ("keys_per_tile", params["keys_per_tile"], unit),
-        ("channel_chunk", params["channel_chunk"], unit),
-        ("value_channels", params["value_channels"], unit),
-        ("query rows", rows, params["query_waves"] * unit),
-        ("keys", keys, params["key_waves"] * params["keys_per_tile"]),
-        ("channels of Q and K", channels, params["channel_chunk"]),
-        ("channels of V", value_channels, params["value_channels"]),
-        ("value_channels of a key wave", params["value_channels"], 4 * params["key_waves"]),
-    ):
-        if size % step:
-            raise XpagedError(
-                f"the tiles do not fit: {what}", at=op, found=size, expected=f"a multiple of {step}", fix=_PARAMS_FIX
-            )
-    arch = arch_of_function(function)
-    lanes = params["query_waves"] * params["key_waves"] * arch.wave_size
-    if lanes > arch.max_workgroup:
-        expected = f"at most {arch.max_workgroup} on {arch.name}"
-        raise XpagedError("a workgroup has too many lanes", at=op, found=lanes, expected=expected, fix=_PARAMS_FIX)
-    taken = lds_bytes(params["query_waves"], params["key_waves"], params["value_channels"])
-    if taken > arch.lds_bytes:
-        expected = f"at most {arch.lds_bytes} on {arch.name}"
-        raise XpagedError("the join of the key waves does not fit into LDS", at=op, found=taken, expected=expected)
-    grid = groups * (rows // (params["query_waves"] * unit)) * (value_channels // params["value_channels"])
-    for what, found, expected in (("grid", grid_size(function), grid), ("block", block_size(function), lanes)):
-        if found != expected:
-            raise XpagedError(
-                f"the {what} of the launch is not that of the tiles", at=op, found=found, expected=expected
-            )
-    if op.softmax_type != f32:
-        raise XpagedError("the softmax of a kernel is computed in f32", at=op, found=op.softmax_type, expected="f32")
+def _exp2_difference(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> SSAValue:
+    return emit(math.Exp2Op(emit(arith.SubfOp(a, b))))
+
+
+def _product(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> SSAValue:
+    return emit(arith.MulfOp(a, b))
 
 
 class _Arithmetic:
@@ -479,17 +442,15 @@ class _Lowering:
         top = self.emit(tile.TileReduceOp(x, "max", 1), "tile_max")
         new_m = self.map([m, top], f32, lambda emit, a, b: emit(arith.MaxnumfOp(a, b)), "m_new")
         ref = self._finite(new_m)
-        p = self.map([x, ref], f32, lambda emit, a, b: emit(math.Exp2Op(emit(arith.SubfOp(a, b)))), "p")
-        scale = self.map([m, ref], f32, lambda emit, a, b: emit(math.Exp2Op(emit(arith.SubfOp(a, b)))), "scale")
+        p = self.map([x, ref], f32, _exp2_difference, "p")
+        scale = self.map([m, ref], f32, _exp2_difference, "scale")
         total = self.emit(tile.TileReduceOp(p, "sum", 1), "tile_sum")
         new_l = self.map(
             [row_sum, scale, total], f32, lambda emit, a, b, c: emit(arith.AddfOp(emit(arith.MulfOp(a, b)), c)), "l_new"
         )
-        acc = self.map([acc, scale], f32, lambda emit, a, b: emit(arith.MulfOp(a, b)), "acc")
+        acc = self.map([acc, scale], f32, _product, "acc")
         self.stage("O^T += V^T P^T")
-        packed = p
-        if self.element != f32:
-            packed = self.map([p], self.element, lambda emit, a: emit(arith.TruncFOp(a, self.element)), "p_packed")
+        packed = self._narrowed(p, self.element, "p_packed")
         v_alive = self._alive(base, (shapes.keys, 0, 1), shapes.v_rows.reduced(1), "v")
         v = self.emit(tile.TileLoadOp(self.vv, [self.g, it, self.vb], shapes.v_rows, v_alive), "v_rows")
         v = self.emit(tile.TileConvertLayoutOp(v, shapes.v), "v")
@@ -512,6 +473,13 @@ class _Lowering:
             score = emit(arith.ExtFOp(score, f32))
         return emit(arith.MulfOp(score, emit(arith.ConstantOp(FloatAttr(LOG2_E, f32)))))
 
+    def _narrowed(self, value: SSAValue, element: Attribute, hint: str) -> SSAValue:
+        """A tile of f32 rounded once to `element`."""
+        if element == f32:
+            return value
+        assert isinstance(element, AnyFloat)
+        return self.map([value], element, lambda emit, a: emit(arith.TruncFOp(a, element)), hint)
+
     def _finite(self, m: SSAValue) -> SSAValue:
         """The running maximum, 0 for a row that has no key yet: its scores are all minus infinity."""
 
@@ -529,10 +497,6 @@ class _Lowering:
         if shapes.key_waves > 1:
             m, row_sum, acc = self._join(m, row_sum, acc)
         self.stage("O = O^T / l")
-        element = self.element
-
-        def divide(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> SSAValue:
-            return emit(arith.MulfOp(a, b))
 
         def inverse(emit: Callable[..., SSAValue], a: SSAValue) -> SSAValue:
             zero = emit(arith.ConstantOp(FloatAttr(0.0, f32)))
@@ -540,9 +504,8 @@ class _Lowering:
             empty = emit(arith.CmpfOp(a, zero, "oeq"))
             return emit(arith.SelectOp(empty, zero, emit(arith.DivfOp(one, a))))
 
-        out = self.map([acc, self.map([row_sum], f32, inverse, "l_inv")], f32, divide, "o")
-        if element != f32:
-            out = self.map([out], element, lambda emit, a: emit(arith.TruncFOp(a, element)), "o_packed")
+        out = self.map([acc, self.map([row_sum], f32, inverse, "l_inv")], f32, _product, "o")
+        out = self._narrowed(out, self.element, "o_packed")
         self.emit(tile.TileStoreOp(out, self.ov, [self.g, self.nb, self.vb]))
         if self.lv is not None:
             self._store_lse(m, row_sum)
@@ -559,10 +522,7 @@ class _Lowering:
         assert isinstance(self.op.lse.type, MemRefType)
         self.stage("LSE")
         lse = self.map([m, row_sum], f32, body, "lse")
-        target = self.op.lse.type.element_type
-        if target != f32:
-            assert isinstance(target, AnyFloat)
-            lse = self.map([lse], target, lambda emit, a: emit(arith.TruncFOp(a, target)), "lse")
+        lse = self._narrowed(lse, self.op.lse.type.element_type, "lse")
         if self.value_blocks == 1:
             self.emit(tile.TileStoreOp(lse, self.lv, [self.g, self.nb]))
             return
@@ -597,10 +557,10 @@ class _Lowering:
         tops = self.emit(tile.TileLoadOp(exchange(m, "m"), [], shapes.row_parts), "m_parts")
         top = self.emit(tile.TileReduceOp(tops, "max", 0), "m_all")
         ref = self._finite(top)
-        scale = self.map([m, ref], f32, lambda emit, a, b: emit(math.Exp2Op(emit(arith.SubfOp(a, b)))), "scale")
+        scale = self.map([m, ref], f32, _exp2_difference, "scale")
         self.stage("join the key waves: sums")
-        row_sum = self.map([row_sum, scale], f32, lambda emit, a, b: emit(arith.MulfOp(a, b)), "l_part")
-        acc = self.map([acc, scale], f32, lambda emit, a, b: emit(arith.MulfOp(a, b)), "acc_part")
+        row_sum = self.map([row_sum, scale], f32, _product, "l_part")
+        acc = self.map([acc, scale], f32, _product, "acc_part")
         place = buffer((waves, columns, channels), "lds_acc")
         place = self.view(place, Builder(("w", "q", "d"), shape_of(place)).pass_through("w", "d", "q"))
         sums = exchange(row_sum, "l")

@@ -17,7 +17,6 @@ from xpaged.dialects.rock.views import chain_of
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.transform_map import apply_chain
 
-VectorBytes = 16  # the widest load of a lane
 Condition = tuple[IndexExpr, int, int]
 
 

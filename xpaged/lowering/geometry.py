@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
@@ -122,6 +123,16 @@ def _even(extent: int, limit: int) -> int:
     """A tile of at most `limit`, a multiple of 16, that divides the extent with the least padding."""
     pieces = ceil(extent / limit)
     return round_up(ceil(extent / pieces), INSTRUCTION_ROWS)
+
+
+def launch_size(
+    params: Mapping[str, int], arch: Arch, *, problems: int, rows: int, value_channels: int
+) -> tuple[int, int]:
+    """(workgroups, lanes of one) of a kernel for padded sizes: one workgroup a problem, block of rows and block of
+    value channels."""
+    row_blocks = rows // (params["query_waves"] * INSTRUCTION_ROWS)
+    grid = problems * row_blocks * (value_channels // params["value_channels"])
+    return grid, params["query_waves"] * params["key_waves"] * arch.wave_size
 
 
 def lds_bytes(query_waves: int, key_waves: int, value_channels: int) -> int:

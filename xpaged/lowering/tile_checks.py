@@ -1,0 +1,57 @@
+"""What a gridwise attention must be before it is cut into tiles; text written by hand may be anything."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import f32
+
+from xpaged.arch import arch_of_function
+from xpaged.dialects.rock.attention import GridwiseAttentionAccelOp
+from xpaged.errors import XpagedError
+from xpaged.lowering.geometry import INSTRUCTION_ROWS, launch_size, lds_bytes, shape_of
+from xpaged.lowering.kernel import block_size, grid_size
+
+_PARAMS_FIX = "let affix-tuning-params and gemm-to-gridwise choose the tiles and pad the sizes"
+
+
+def check_tiles(op: GridwiseAttentionAccelOp) -> None:
+    """Refuse a gridwise attention whose tiles do not cut its padded sizes, as hand-written text may have them."""
+    function = op.parent_op()
+    if not isinstance(function, func.FuncOp):
+        raise XpagedError("attention stands outside a function", at=op, fix="put it into a func.func")
+    if op.params0 is None:
+        raise XpagedError("attention has no tile sizes", at=op, fix="affix-tuning-params chooses them")
+    params = op.params0.values()
+    groups, channels, rows = shape_of(op.queries)
+    keys, value_channels = shape_of(op.values)[1:]
+    unit = INSTRUCTION_ROWS
+    for what, size, step in (
+        ("keys_per_tile", params["keys_per_tile"], unit),
+        ("channel_chunk", params["channel_chunk"], unit),
+        ("value_channels", params["value_channels"], unit),
+        ("query rows", rows, params["query_waves"] * unit),
+        ("keys", keys, params["key_waves"] * params["keys_per_tile"]),
+        ("channels of Q and K", channels, params["channel_chunk"]),
+        ("channels of V", value_channels, params["value_channels"]),
+        ("value_channels of a key wave", params["value_channels"], 4 * params["key_waves"]),
+    ):
+        if size % step:
+            raise XpagedError(
+                f"the tiles do not fit: {what}", at=op, found=size, expected=f"a multiple of {step}", fix=_PARAMS_FIX
+            )
+    arch = arch_of_function(function)
+    grid, lanes = launch_size(params, arch, problems=groups, rows=rows, value_channels=value_channels)
+    if lanes > arch.max_workgroup:
+        expected = f"at most {arch.max_workgroup} on {arch.name}"
+        raise XpagedError("a workgroup has too many lanes", at=op, found=lanes, expected=expected, fix=_PARAMS_FIX)
+    taken = lds_bytes(params["query_waves"], params["key_waves"], params["value_channels"])
+    if taken > arch.lds_bytes:
+        expected = f"at most {arch.lds_bytes} on {arch.name}"
+        raise XpagedError("the join of the key waves does not fit into LDS", at=op, found=taken, expected=expected)
+    for what, found, expected in (("grid", grid_size(function), grid), ("block", block_size(function), lanes)):
+        if found != expected:
+            raise XpagedError(
+                f"the {what} of the launch is not that of the tiles", at=op, found=found, expected=expected
+            )
+    if op.softmax_type != f32:
+        raise XpagedError("the softmax of a kernel is computed in f32", at=op, found=op.softmax_type, expected="f32")
