@@ -1,0 +1,320 @@
+"""The tile program of one gridwise attention: operands cut into tiles, key bounds, the loop over key tiles, the end.
+
+What it emits is shown in `xpaged.passes.gridwise_to_tile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log
+
+from xdsl.dialects import arith, func, math, memref, scf
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, MemRefType, f32, i1, i32
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from xpaged.arch import arch_of_function
+from xpaged.dialects.rock import tile_ops as tile
+from xpaged.dialects.rock.attention import GridwiseAttentionAccelOp
+from xpaged.dialects.rock.ops import YieldOp
+from xpaged.ir.layout import Layout
+from xpaged.lowering import masks
+from xpaged.lowering.attention_join import join_key_waves
+from xpaged.lowering.geometry import shape_of
+from xpaged.lowering.layouts import AttentionLayouts
+from xpaged.lowering.tile_builder import NEGATIVE_INFINITY, Arithmetic, TileBuilder, exp2_difference, product
+
+LOG2_E = 1.4426950408889634
+LN_2 = log(2.0)
+
+
+class AttentionTiles(TileBuilder):
+    """Builds the tile program of one gridwise attention in front of it, then erases it."""
+
+    op: GridwiseAttentionAccelOp
+
+    def __init__(self, op: GridwiseAttentionAccelOp) -> None:
+        super().__init__(op)
+        function = op.parent_op()
+        assert isinstance(function, func.FuncOp)
+        assert op.params0 is not None
+        params = op.params0.values()
+        assert isinstance(op.queries.type, MemRefType)
+        element = op.queries.type.element_type
+        assert isinstance(element, AnyFloat)
+        self.element = element
+        self.instruction = arch_of_function(function).matrix_instruction(str(element))
+        self.layouts = AttentionLayouts(
+            self.instruction,
+            params["query_waves"],
+            params["key_waves"],
+            params["keys_per_tile"],
+            params["channel_chunk"],
+            params["value_channels"],
+        )
+        self.groups, self.channels, self.rows = shape_of(op.queries)
+        self.keys, self.value_channels = shape_of(op.values)[1:]
+
+    def run(self) -> None:
+        op, shapes = self.op, self.layouts
+        self.stage("which rows and which keys")
+        self._workgroup()
+        self._views()
+        self._bounds()
+        one_chunk = self.channels == shapes.channels
+        if one_chunk:
+            self.stage("Q^T: the query rows of this workgroup")
+            self.q = self._load_q(self.index(0))
+        row = shapes.s.reduced(1)
+        m = self.fill(NEGATIVE_INFINITY, row, "m")
+        row_sum = self.fill(0.0, row, "l")
+        acc = self.fill(0.0, shapes.o, "acc")
+        self.stage("loop over key tiles")
+        trips = self.keys // self.key_step
+        m, row_sum, acc = self.loop(
+            "it", self.tiles, trips, (m, row_sum, acc), lambda it, *carried: self._key_tile(it, *carried)
+        )
+        self._finish(m, row_sum, acc)
+        Rewriter.erase_op(op)
+
+    def _workgroup(self) -> None:
+        """(g, nb, vb) of this workgroup: the problem, the block of rows, the block of value channels."""
+        shapes = self.layouts
+        row_blocks = self.rows // shapes.columns
+        value_blocks = self.value_channels // shapes.value_channels
+        workgroup = self.emit(tile.WorkgroupIdOp(), "workgroup")
+
+        def digit(value: SSAValue, size: int, last: bool, hint: str) -> tuple[SSAValue, SSAValue]:
+            if size == 1:
+                return value, self.index(0)
+            if last:
+                return value, value
+            rest = self.emit(arith.DivUIOp(value, self.index(size)))
+            return rest, self.emit(arith.RemUIOp(value, self.index(size)), hint)
+
+        rest, self.vb = digit(
+            workgroup, value_blocks, value_blocks > 1 and self.groups * row_blocks == 1, "value_block"
+        )
+        rest, self.nb = digit(rest, row_blocks, self.groups == 1, "row_block")
+        self.g = rest if self.groups > 1 else self.index(0)
+        if self.groups > 1:
+            self.g.name_hint = self.g.name_hint or "kv_head"
+        self.value_blocks = value_blocks
+        self.key_step = shapes.key_waves * shapes.keys
+
+    def _views(self) -> None:
+        """Cut the operands into tiles: leading coordinates choose the tile, the last three are the tile's own."""
+        op, shapes = self.op, self.layouts
+        rows, keys = (
+            (self.rows // shapes.columns, shapes.columns),
+            (self.keys // self.key_step, shapes.key_waves, shapes.keys),
+        )
+        chunks = (self.channels // shapes.channels, shapes.channels)
+        values = (self.value_blocks, shapes.value_channels)
+
+        key_cut = (("it", "w", "k"), keys)
+        row_cut = (("nb", "q"), rows)
+        self.qv = self.cut(
+            op.queries,
+            ("g", "D", "N"),
+            {"D": (("dc", "d"), chunks), "N": row_cut},
+            ("g", "nb", "dc", "w1", "d", "q"),
+            "q_tiles",
+        )
+        self.kv = self.cut(
+            op.keys,
+            ("g", "D", "M"),
+            {"D": (("dc", "d"), chunks), "M": key_cut},
+            ("g", "it", "dc", "w", "k", "d"),
+            "k_tiles",
+        )
+        self.vv = self.cut(
+            op.values,
+            ("g", "M", "D"),
+            {"M": key_cut, "D": (("vb", "d"), values)},
+            ("g", "it", "vb", "w", "d", "k"),
+            "v_tiles",
+        )
+        assert op.out is not None
+        self.ov = self.cut(
+            op.out,
+            ("g", "N", "D"),
+            {"N": row_cut, "D": (("vb", "d"), values)},
+            ("g", "nb", "vb", "w1", "d", "q"),
+            "o_tiles",
+        )
+        self.lv = None
+        if op.lse is not None:
+            self.lv = self.cut(op.lse, ("g", "N"), {"N": row_cut}, ("g", "nb", "w1", "r1", "q"), "lse_tiles")
+        self.extra = [
+            self.cut(x, ("g", "M", "N"), {"M": key_cut, "N": row_cut}, ("g", "it", "nb", "w", "k", "q"), "bias_tiles")
+            for x in op.preSoftmaxElemWiseInputs
+        ]
+
+    def _bounds(self) -> None:
+        """The last key of the sequence, the bounds of each row, and how many key tiles any row needs."""
+        op, shapes = self.op, self.layouts
+        rules = Arithmetic(self.emit)
+        keys = op.valid_keys
+
+        def per_problem(value: SSAValue | None, hint: str) -> SSAValue | None:
+            return None if value is None else self.emit(memref.LoadOp.get(value, [self.g]), hint)
+
+        index = per_problem(op.currentSeqLen, "kv_index")
+        offset = per_problem(op.prefixOffset, "prefix_offset")
+        last = masks.last_key(rules, index, keys)
+        last.name_hint = "last_key"
+        self.last = last if index is not None else None
+        causal = op.causal is not None
+        self.upper = self.lower = None
+        first_row = self.emit(arith.MuliOp(self.nb, self.index(shapes.columns)), "first_row")
+        block_last = last
+        if causal:
+            end = self.emit(arith.AddiOp(first_row, self.index(shapes.columns - 1)))
+            row = self.emit(arith.IndexCastOp(self.emit(arith.DivUIOp(end, self.index(op.repeats))), i32))
+            block_last = masks.upper_key(rules, last, row, offset)
+        if causal:
+            rows = self.emit(tile.TileIndexOp(first_row, (0, 0, 1), shapes.s.reduced(1)), "rows")
+            inputs = [rows, last, *([offset] if offset is not None else [])]
+
+            def bound(
+                emit: Callable[..., SSAValue], n: SSAValue, last_: SSAValue, offset_: SSAValue | None = None
+            ) -> SSAValue:
+                inner = Arithmetic(emit)
+                row = emit(arith.DivUIOp(n, inner.const(op.repeats))) if op.repeats > 1 else n
+                return masks.upper_key(inner, last_, row, offset_)
+
+            self.upper = self.map(inputs, i32, bound, "upper")
+        elif self.keys != keys or index is not None:
+            self.upper = self.emit(tile.TileFillOp(last, shapes.s.reduced(1)), "upper")
+        lower = masks.lower_key(rules, last, op.window)
+        self.first = lower
+        if lower is not None:
+            self.lower = self.emit(tile.TileFillOp(lower, shapes.s.reduced(1)), "lower")
+        if block_last is last and index is None:
+            self.tiles = self.index(self.keys // self.key_step)
+        else:
+            step = self.key_step
+            up = self.emit(arith.AddiOp(block_last, rules.const(step)))
+            count = self.emit(arith.DivSIOp(up, rules.const(step)))
+            self.tiles = self.emit(arith.IndexCastOp(count, IndexType()), "tiles")
+
+    def _load_q(self, chunk: SSAValue) -> SSAValue:
+        return self.emit(tile.TileLoadOp(self.qv, [self.g, self.nb, chunk], self.layouts.q), "q_rows")
+
+    def _alive(self, base: SSAValue, strides: Sequence[int], layout: Layout, hint: str) -> SSAValue | None:
+        """Which elements of a tile of the cache belong to valid keys; None when all do."""
+        if self.last is None:
+            return None
+        keys = self.emit(tile.TileIndexOp(base, strides, layout), f"{hint}_key")
+
+        def valid(
+            emit: Callable[..., SSAValue], key: SSAValue, last: SSAValue, first: SSAValue | None = None
+        ) -> SSAValue:
+            before_end = emit(arith.CmpiOp(key, last, "sle"))
+            if first is None:
+                return before_end
+            return emit(arith.AndIOp(before_end, emit(arith.CmpiOp(key, first, "sge"))))
+
+        bounds = [self.last] if self.first is None else [self.last, self.first]
+        return self.map([keys, *bounds], i1, valid, f"{hint}_valid")
+
+    def _key_tile(self, it: SSAValue, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+        shapes = self.layouts
+        base = self.emit(arith.MuliOp(it, self.index(self.key_step)), "first_key")
+        self.stage("S^T = K Q^T")
+        k_alive = self._alive(base, (shapes.keys, 1, 0), shapes.k.reduced(2), "k")
+        s = self.fill(0.0, shapes.s, "s")
+        chunks = self.channels // shapes.channels
+
+        def scores(chunk: SSAValue, q: SSAValue, sums: SSAValue) -> SSAValue:
+            k = self.emit(tile.TileLoadOp(self.kv, [self.g, it, chunk], shapes.k, k_alive), "k")
+            return self.emit(tile.TileMmaOp(self.instruction.name, k, q, sums), "s")
+
+        if chunks == 1:
+            s = scores(self.index(0), self.q, s)
+        else:
+            (s,) = self.loop("chunk", self.index(chunks), chunks, (s,), lambda c, x: (scores(c, self._load_q(c), x),))
+        self.stage("scores in units of log2, masked")
+        extra = [self.emit(tile.TileLoadOp(x, [self.g, it, self.nb], shapes.s), "bias") for x in self.extra]
+        x = self.map([s, *extra], f32, self._score, "x")
+        if self.upper is not None:
+            x = self.emit(tile.TileMaskOp(x, base, (shapes.keys, 1, 0), self.upper, self.lower), "x")
+        self.stage("online softmax")
+        top = self.emit(tile.TileReduceOp(x, "max", 1), "tile_max")
+        new_m = self.map([m, top], f32, lambda emit, a, b: emit(arith.MaxnumfOp(a, b)), "m_new")
+        ref = self.finite(new_m)
+        p = self.map([x, ref], f32, exp2_difference, "p")
+        scale = self.map([m, ref], f32, exp2_difference, "scale")
+        total = self.emit(tile.TileReduceOp(p, "sum", 1), "tile_sum")
+        new_l = self.map(
+            [row_sum, scale, total], f32, lambda emit, a, b, c: emit(arith.AddfOp(emit(arith.MulfOp(a, b)), c)), "l_new"
+        )
+        acc = self.map([acc, scale], f32, product, "acc")
+        self.stage("O^T += V^T P^T")
+        packed = self.narrowed(p, self.element, "p_packed")
+        v_alive = self._alive(base, (shapes.keys, 0, 1), shapes.v_rows.reduced(1), "v")
+        v = self.emit(tile.TileLoadOp(self.vv, [self.g, it, self.vb], shapes.v_rows, v_alive), "v_rows")
+        v = self.emit(tile.TileConvertLayoutOp(v, shapes.v), "v")
+        acc = self.emit(tile.TileMmaOp(self.instruction.name, v, packed, acc), "acc")
+        return new_m, new_l, acc
+
+    def _score(self, emit: Callable[..., SSAValue], score: SSAValue, *extra: SSAValue) -> SSAValue:
+        """The score region, then the change of base."""
+        block = self.op.preSoftmaxBody.blocks.first
+        if block is not None:
+            known: dict[SSAValue, SSAValue] = dict(zip(block.args, (score, *extra), strict=True))
+            for inner in block.ops:
+                if isinstance(inner, YieldOp):
+                    score = known[inner.values[0]]
+                    break
+                clone = inner.clone(known)
+                emit(clone)
+                known |= dict(zip(inner.results, clone.results, strict=True))
+        if score.type != f32:
+            score = emit(arith.ExtFOp(score, f32))
+        return emit(arith.MulfOp(score, emit(arith.ConstantOp(FloatAttr(LOG2_E, f32)))))
+
+    def _finish(self, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> None:
+        shapes = self.layouts
+        acc = self.emit(tile.TileConvertLayoutOp(acc, shapes.o_rows), "acc_rows")
+        if shapes.key_waves > 1:
+            m, row_sum, acc = join_key_waves(self, shapes, m, row_sum, acc)
+        self.stage("O = O^T / l")
+
+        def inverse(emit: Callable[..., SSAValue], a: SSAValue) -> SSAValue:
+            zero = emit(arith.ConstantOp(FloatAttr(0.0, f32)))
+            one = emit(arith.ConstantOp(FloatAttr(1.0, f32)))
+            empty = emit(arith.CmpfOp(a, zero, "oeq"))
+            return emit(arith.SelectOp(empty, zero, emit(arith.DivfOp(one, a))))
+
+        out = self.map([acc, self.map([row_sum], f32, inverse, "l_inv")], f32, product, "o")
+        out = self.narrowed(out, self.element, "o_packed")
+        self.emit(tile.TileStoreOp(out, self.ov, [self.g, self.nb, self.vb]))
+        if self.lv is not None:
+            self._store_lse(m, row_sum)
+
+    def _store_lse(self, m: SSAValue, row_sum: SSAValue) -> None:
+        """LSE = ln 2 (m + log2 l), by the workgroup of the first value channels."""
+
+        def body(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> SSAValue:
+            total = emit(arith.AddfOp(a, emit(math.Log2Op(b))))
+            return emit(arith.MulfOp(total, emit(arith.ConstantOp(FloatAttr(LN_2, f32)))))
+
+        assert self.lv is not None
+        assert self.op.lse is not None
+        assert isinstance(self.op.lse.type, MemRefType)
+        self.stage("LSE")
+        lse = self.map([m, row_sum], f32, body, "lse")
+        lse = self.narrowed(lse, self.op.lse.type.element_type, "lse")
+        if self.value_blocks == 1:
+            self.emit(tile.TileStoreOp(lse, self.lv, [self.g, self.nb]))
+            return
+        first = self.emit(
+            arith.CmpiOp(
+                self.emit(arith.IndexCastOp(self.vb, i32)), self.emit(arith.ConstantOp(IntegerAttr(0, i32))), "eq"
+            )
+        )
+        block = Block([store := tile.TileStoreOp(lse, self.lv, [self.g, self.nb]), scf.YieldOp()])
+        store.location = self.op.location
+        self.emit(scf.IfOp(first, [], Region(block), Region(Block([scf.YieldOp()]))))
