@@ -151,7 +151,7 @@ PAGED = f"{SIZES} --paged-attention"
         (f"{SIZES} --seq_len_k 0", ["seq_k must be positive", "found: 0"]),
         (f"{SIZES} --head_dim_v -3", ["dim_v must be positive", "found: -3"]),
         (f"{SIZES} -g 0", ["batch must be positive"]),
-        (f"{SIZES} -t bf16", ["unknown dtype", "bf16", "one of f16, f32"]),
+        (f"{SIZES} -t f64", ["unknown dtype", "f64", "one of f16, bf16, f32"]),
         (f"{SIZES} -t f61", ["unknown dtype", "f61", "did you mean 'f16'?"]),
         (f"{SIZES} --num_heads_q 4 --num_heads_kv 3", ["heads_q = 4, heads_kv = 3", "multiple"]),
         (f"{SIZES} --num_heads_q 1 --num_heads_kv 2", ["heads_q = 1, heads_kv = 2"]),

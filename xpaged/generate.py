@@ -44,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     value("-g", "--g", default=1, help="batch entries (1)")
     value("--num_heads_q", default=1, help="query heads of each batch entry (1)")
     value("--num_heads_kv", default=1, help="KV heads of each batch entry (1)")
-    value("-t", "--t", type=str, default="f32", help="element type: f16 or f32 (f32)")
+    value("-t", "--t", type=str, default="f32", help="element type: f16, bf16 or f32 (f32)")
     switch("--transQ", help="Q is [G, D, Sq] instead of [G, Sq, D]")
     switch("--transK", help="K is [G, Sk, D] instead of [G, D, Sk]")
     switch("--transV", help="V is [G, D, Sk] instead of [G, Sk, D]")

@@ -39,7 +39,7 @@ from xpaged.ir.transform_map import Builder as MapBuilder
 from xpaged.ir.transform_map import TransformMap
 from xpaged.lowering.kernel import KERNEL
 
-DTYPES: dict[str, AnyFloat] = {"f16": f16, "f32": f32}
+DTYPES: dict[str, AnyFloat] = {"f16": f16, "bf16": bf16, "f32": f32}
 """Element types of Q, K, V and the output."""
 SOFTMAX_DTYPES: dict[str, AnyFloat] = {"f32": f32, "f16": f16, "bf16": bf16}
 
@@ -169,7 +169,7 @@ class AttentionProblem:
 
 def _known(what: str, name: str, known: dict[str, AnyFloat]) -> None:
     if name not in known:
-        real = name in ("bf16", "f64", "i8", "i16", "i32")  # types that exist: no slips of the pen
+        real = name in ("f64", "i8", "i16", "i32")  # types that exist: no slips of the pen
         guess = None if real else did_you_mean(name, known)
         raise XpagedError(f"unknown {what}", found=name, expected=f"one of {', '.join(known)}", fix=guess)
 

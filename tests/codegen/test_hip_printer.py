@@ -90,7 +90,7 @@ def test_every_compiler_takes_the_attention_kernel(every_compiler: Compiler, arc
 
 INTEGER = ["i8", "i16", "i32", "i64"]
 FLOAT = ["f16", "f32"]
-BOTH = ["f32", "f16", "vector<4xf32>", "vector<2xf16>"]
+BOTH = ["f32", "f16", "bf16", "vector<4xf32>", "vector<2xf16>", "vector<4xbf16>"]
 BINARY = {
     **{op: [*INTEGER, "vector<4xi32>"] for op in "addi subi muli andi ori xori".split()},
     **{op: INTEGER for op in "shli shrui shrsi divui remui divsi remsi ceildivui ceildivsi floordivsi".split()},
@@ -757,8 +757,8 @@ def refused(module: ModuleOp, match: str, arch: str = "gfx942") -> XpagedError:
         ("%z = memref.load %a[%i] : memref<64xf32>\n%r = arith.addf %z, %z : f32", "does not know memref.load"),
         ("%v = arith.constant dense<1> : vector<4xi32>\n%b0 = arith.cmpi slt, %v, %v : vector<4xi32>\n"
          "%r = arith.select %b0, %x, %y : f32", "comparisons of vectors"),
-        ("%w = arith.truncf %x : f32 to bf16\n%z = arith.addf %w, %w : bf16\n%r = arith.extf %z : bf16 to f32",
-         "arith.addf on bf16"),
+        ("%w = arith.extf %x : f32 to f64\n%z = arith.truncf %w : f64 to bf16\n%r = arith.extf %z : bf16 to f32",
+         "the conversion from f64 to bf16"),
         ("%w = arith.bitcast %n : i32 to f32\n%r = hip.exchange %w xor 64 : f32 -> f32", "leaves the wave"),
         ("%w = hip.load %a[%c0] : memref<64xf32>, i32 -> vector<8xf32>\n%r = hip.slice %w at 0 : vector<8xf32> -> f32",
          "hip.load moves 32 bytes"),

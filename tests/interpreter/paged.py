@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -10,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 import xpaged
 from xpaged.testing import oracle
 
-DTYPES = {"f16": np.float16, "f32": np.float32}
+DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def cases(draw: st.DrawFn, *, masks: bool = True) -> Case:
         dim_qk=dim_qk,
         dim_v=dim_v,
         page_size=page_size,
-        dtype=draw(st.sampled_from(["f16", "f32"])),
+        dtype=draw(st.sampled_from(["f16", "bf16", "f32"])),
         causal=causal,
         scale=draw(st.sampled_from([None, 0.25, -1.5])),
         kv_index=tuple(draw(st.integers(-1, seq_k + 3)) for _ in range(batch)) if with_index else None,

@@ -30,7 +30,7 @@ def test_agrees_with_the_definition(case: Case) -> None:
     data = case.data()
     got = outputs(case, data.inputs())
     out, lse = data.expected()
-    tolerance = 4e-3 if case.dtype == "f16" else 1e-5
+    tolerance = {"f16": 4e-3, "bf16": 3.2e-2, "f32": 1e-5}[case.dtype]
     np.testing.assert_allclose(got[0].reshape(out.shape).astype(float), out, rtol=tolerance, atol=tolerance)
     if case.lse:
         np.testing.assert_allclose(got[1].reshape(lse.shape), lse, rtol=1e-5, atol=1e-4)
@@ -64,6 +64,7 @@ def test_permuting_the_physical_pages_changes_no_bit(case: Case, random: Any) ->
 def test_swapping_two_entries_of_one_table_changes_the_output(case: Case, table: str) -> None:
     assume(case.num_pages >= 2)
     assume(case.seq_k >= 2)
+    assume(case.dtype != "bf16")  # too coarse to show every exchange
     inputs = case.data().inputs()
     swapped = inputs[table].copy()
     swapped[[0, 1]] = swapped[[1, 0]]

@@ -223,7 +223,7 @@ def test_gridwise_modules_can_be_checked() -> None:
     assert run(module, level="device", check=True).ok
 
 
-@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize("name", ["trans_q", "trans_k", "trans_v", "trans_o", "scale_input", "bias"])
 def test_options_of_the_generator(name: str, dtype: str) -> None:
     from xpaged.sizes import AttentionProblem, build
@@ -240,7 +240,7 @@ def test_the_same_from_the_package(name: str) -> None:
     assert f"rock-memref/{name}" in xpaged.run(CASE.module()).arrays()
 
 
-@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize("parts", [2, 3, 4])
 def test_results_over_parts_of_the_keys_are_merged_before_they_are_compared(dtype: str, parts: int) -> None:
     def module(**changes: Any) -> Any:

@@ -20,6 +20,7 @@ from xdsl.ir import Operation
 
 from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.memory import Memory
+from xpaged.interpreter.numerics import dtype_of
 from xpaged.interpreter.views import MemRef, page_alignment
 from xpaged.ir.levels import Level
 from xpaged.lowering.kernel import block_size, grid_size
@@ -138,7 +139,7 @@ class Inputs:
     def random(p: AttentionProblem, seed: int = 0) -> Inputs:
         """Normally distributed operands: Q and V of size 1, K such that the scores spread by about 2."""
         rng = np.random.default_rng(seed)
-        dtype = np.dtype({"f16": np.float16, "f32": np.float32}[p.dtype])
+        dtype = dtype_of(p.element_type)
         index = None if isinstance(p.kv_index, bool) else list(p.kv_index)
         keys, window = np.arange(p.seq_k), p.sliding_window
         ends = [p.seq_k - 1 if index is None else min(index[b], p.seq_k - 1) for b in range(p.batch)]

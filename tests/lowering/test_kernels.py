@@ -46,7 +46,7 @@ SIZES: dict[str, Sequence[Any]] = {
     "masks": ("none", "causal", "KV index", "both", "no key"),
     "heads": ((1, 1), (4, 2), (7, 1)),
     "batch": (1, 2),
-    "dtype": ("f16", "f32"),
+    "dtype": ("f16", "bf16", "f32"),
     "arch": ("gfx90a", "gfx942"),
     "lse": (False, True),
 }
@@ -230,7 +230,7 @@ def problems(draw: st.DrawFn) -> AttentionProblem:
         seq_k=keys,
         dim_qk=d,
         dim_v=dim_v,
-        dtype=draw(st.sampled_from(["f16", "f32"])),
+        dtype=draw(st.sampled_from(["f16", "bf16", "f32"])),
         page_size=draw(st.sampled_from(page_sizes(heads_kv, keys, d, dim_v))),
         causal=causal,
         prefix_offset=draw(st.one_of(st.just(False), offsets)) if causal else False,
@@ -367,7 +367,7 @@ def test_all_of_the_output_is_written_and_nothing_else() -> None:
 # ---- every choice of tile sizes
 
 
-@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 def test_any_tile_sizes_give_the_same_attention(dtype: str) -> None:
     p = problem(
         heads_q=2,

@@ -95,9 +95,20 @@ def unknown(op: Operation, what: str = "") -> XpagedError:
     return XpagedError(f"the HIP printer does not know {what or op.name}", at=op)
 
 
-def converted(e: Context, a: Expr, type_: str) -> Expr:
-    """A float, or a vector of floats, in another precision."""
-    if "x" in type_:
+def converted(e: Context, a: Expr, type_: str, *, number: bool = False) -> Expr:
+    """A float, or a vector of floats, in another precision; with `number` it is known to be no NaN."""
+    lanes = int(type_.split("x")[1]) if "x" in type_ else 1
+    single = "float" if lanes == 1 else vector_type("float", lanes)
+    source, target = a.type.split("x")[0], type_.split("x")[0]
+    if source == target:
+        return a
+    if source == "bf16":
+        a = c.call(e.prelude.overload("widen", "bf16", a.type, 1, single), single, a)
+        return converted(e, a, type_)
+    if target == "bf16":
+        a = converted(e, a, single)
+        return c.call(e.prelude.narrow(e.prelude.type(single), type_, number=number), type_, a)
+    if lanes > 1:
         return c.call(f"{e.prelude.use('convert')}<{e.prelude.type(type_)}>", type_, a)
     return c.cast(type_, a)
 

@@ -1,14 +1,15 @@
 """Floating-point operations in C.
 
 f32 and f16 (and f64) are the compiler's own types. bf16 travels as 16-bit integers, since clang 15 has no such type:
-it is loaded, stored, multiplied by matrix instructions and converted, and nothing else. A function that would need a
-device library is refused.
+arithmetic on it is done in f32 and rounded, which is the nearest bf16 to the exact result. A function that would need
+a device library is refused.
 """
 
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
 from xpaged.codegen import c_expr as c
@@ -16,8 +17,6 @@ from xpaged.codegen.c_expr import Expr
 from xpaged.codegen.hip_context import Builder, Context, c_type, converted, element_type, unknown, without_splats
 from xpaged.codegen.hip_prelude import vector_type
 from xpaged.dialects import hip
-from xpaged.dialects.hip import lanes_of
-from xpaged.errors import XpagedError
 
 REPEATING = (arith.CmpfOp,)
 """Operations whose text may name an operand twice."""
@@ -50,50 +49,52 @@ def _number(e: Context, value: object, type_: str) -> Expr:
 
 def _real(e: Context, value: float, type_: str) -> Expr:
     if type_ == "bf16":
-        return c.call(e.prelude.overload("narrow", "float", "float", 1), "bf16", _real(e, value, "float"))
+        return converted(e, _real(e, value, "float"), type_)
     found = c.real(value, type_)
     if "NEG_INF" in found.text:
         e.prelude.use("NEG_INF")
     return found
 
 
-def _no_bf16(op: Operation, type_: str) -> None:
-    if type_.startswith("bf16"):
-        raise XpagedError(
-            f"the HIP printer does not know {op.name} on bf16",
-            at=op,
-            fix="widen the operands to f32 and narrow the result",
-        )
+def _single(type_: str) -> str:
+    """The type of as many floats in f32."""
+    return vector_type("float", int(type_.split("x")[1])) if "x" in type_ else "float"
+
+
+def _widened(e: Context, type_: str, operands: Sequence[Expr]) -> tuple[str, Sequence[Expr]]:
+    """The type to compute in, and the operands in it: f32 for bf16."""
+    if not type_.startswith("bf16"):
+        return type_, operands
+    return _single(type_), [converted(e, a, _single(type_)) for a in operands]
 
 
 def _operator(operator: str) -> Builder:
     def build(e: Context, op: Operation, operands: Sequence[Expr]) -> Expr:
         type_ = e.type(op.results[0])
-        _no_bf16(op, type_)
-        a, b = operands
+        work, (a, b) = _widened(e, type_, operands)
         if isinstance(op.results[0].type, VectorType):
             a, b = without_splats(a, b)
-        return c.binary(operator, a, b, type_)
+        return converted(e, c.binary(operator, a, b, work), type_)
 
     return build
 
 
 def _negf(e: Context, op: arith.NegfOp, operands: Sequence[Expr]) -> Expr:
     type_ = e.type(op.result)
-    _no_bf16(op, type_)
-    return c.prefix("-", operands[0], type_)
+    work, (a,) = _widened(e, type_, operands)
+    return converted(e, c.prefix("-", a, work), type_)
 
 
 def _function(name: str) -> Builder:
-    """A function that is computed in f32; of f16 where that cannot round twice."""
+    """A function that is computed in f32; of f16 and bf16 where that cannot round twice."""
 
     def build(e: Context, op: Operation, operands: Sequence[Expr]) -> Expr:
         type_ = e.type(op.results[0])
         element = element_type(op.results[0].type, op)
         if element == "float":
             return c.call(e.prelude.overload(name, "float", type_, len(operands)), type_, *operands)
-        if element == "f16" and not isinstance(op, math.FmaOp):
-            single = "float" if type_ == "f16" else vector_type("float", lanes_of(op.results[0].type))
+        if element in ("f16", "bf16") and not isinstance(op, math.FmaOp):
+            single = _single(type_)
             wide = [converted(e, a, single) for a in operands]
             found = c.call(e.prelude.overload(name, "float", single, len(operands)), single, *wide)
             return converted(e, found, type_)
@@ -102,30 +103,31 @@ def _function(name: str) -> Builder:
     return build
 
 
+def _no_nan(op: Operation) -> bool:
+    """Whether an operation says that it does not matter what it makes of NaN."""
+    flags = op.attributes.get("fastmath")
+    return isinstance(flags, arith.FastMathFlagsAttr) and FastMathFlag.NO_NANS in flags.data
+
+
 def _convert(e: Context, op: arith.ExtFOp | arith.TruncFOp, operands: Sequence[Expr]) -> Expr:
-    source, target = e.type(op.input), e.type(op.result)
     ends = element_type(op.input.type, op), element_type(op.result.type, op)
-    if "bf16" not in ends:
-        return converted(e, operands[0], target)
-    if ends == ("bf16", "float"):
-        return c.call(e.prelude.overload("widen", "bf16", source, 1, target), target, *operands)
-    if ends == ("float", "bf16"):
-        return c.call(e.prelude.overload("narrow", "float", source, 1, target), target, *operands)
-    raise unknown(op, f"the conversion from {op.input.type} to {op.result.type}")
+    if ends == ("double", "bf16"):  # by way of f32 it would be rounded twice
+        raise unknown(op, f"the conversion from {op.input.type} to {op.result.type}")
+    return converted(e, operands[0], e.type(op.result), number=_no_nan(op))
 
 
 def _from_integer(*, unsigned: bool) -> Builder:
     def build(e: Context, op: Operation, operands: Sequence[Expr]) -> Expr:
         (a,), value = operands, op.operands[0]
         type_ = e.type(op.results[0])
-        _no_bf16(op, type_)
         if unsigned:
             a = a if e.nonnegative(value) else c.unsigned(a)
         elif a.type == "bool":
             a = c.prefix("-", c.cast("int", a), "int")
         else:
             a = e.signed(a, value)
-        return c.cast(type_, a)
+        work = "float" if type_ == "bf16" else type_
+        return converted(e, c.cast(work, a), type_)
 
     return build
 
@@ -133,10 +135,10 @@ def _from_integer(*, unsigned: bool) -> Builder:
 def _to_integer(*, unsigned: bool) -> Builder:
     def build(e: Context, op: Operation, operands: Sequence[Expr]) -> Expr:
         type_ = e.type(op.results[0])
-        _no_bf16(op, operands[0].type)
         if type_ not in c.SIGNED:
             raise unknown(op, f"the conversion from {op.operands[0].type} to {op.results[0].type}")
-        return c.cast(c.SIGNED[type_] if unsigned else type_, operands[0])
+        _, (a,) = _widened(e, operands[0].type, operands)
+        return c.cast(c.SIGNED[type_] if unsigned else type_, a)
 
     return build
 
@@ -149,8 +151,7 @@ def _compare(e: Context, op: arith.CmpfOp, operands: Sequence[Expr]) -> Expr:
     predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
     if isinstance(op.lhs.type, VectorType):
         raise unknown(op, "comparisons of vectors")
-    a, b = operands
-    _no_bf16(op, a.type)
+    _, (a, b) = _widened(e, e.type(op.lhs), operands)
     if predicate in _ORDERED:
         return c.binary(_ORDERED[predicate], a, b, "bool")
     if predicate in _UNORDERED:  # true when one of them is NaN: the opposite of an ordered comparison

@@ -189,13 +189,33 @@ DEV float hw_exp2(float x) { return __builtin_exp2f(x); }
     "widen:bf16": _Item(
         "DEV float widen(bf16 x) { return bits<float>((u32)x << 16); }", ("DEV", "bf16", "u32", "bits")
     ),
-    "narrow:float": _Item(
+    "rounded:float": _Item(
         """\
-DEV bf16 narrow(float x) {  // to the nearest, ties to even
+DEV u32 rounded(float x) {  // its upper half is the nearest bf16, ties to even
   const u32 u = bits<u32>(x);
-  return x == x ? (u + 0x7fff + (u >> 16 & 1)) >> 16 : 0x7fc0;
+  return x == x ? u + 0x7fff + (u >> 16 & 1) : 0x7fc00000;
 }""",
-        ("DEV", "bf16", "u32", "bits"),
+        ("DEV", "u32", "bits"),
+    ),
+    "rounded_number:float": _Item(
+        """\
+DEV u32 rounded_number(float x) {  // the same for what is no NaN
+  const u32 u = bits<u32>(x);
+  return u + 0x7fff + (u >> 16 & 1);
+}""",
+        ("DEV", "u32", "bits"),
+    ),
+    **{
+        f"pair{of}:float": _Item(
+            f"DEV u32 pair{of}(float a, float b) "
+            f"{{ return __builtin_amdgcn_perm(rounded{of}(b), rounded{of}(a), 0x07060302); }}",
+            ("DEV", "u32", f"rounded{of}:float"),
+        )
+        for of in ("", "_number")
+    },
+    "narrow:float": _Item("DEV bf16 narrow(float x) { return rounded(x) >> 16; }", ("DEV", "bf16", "rounded:float")),
+    "narrow_number:float": _Item(
+        "DEV bf16 narrow_number(float x) { return rounded_number(x) >> 16; }", ("DEV", "bf16", "rounded_number:float")
     ),
     # Waves and workgroups
     "uniform:int": _Item(
@@ -276,6 +296,24 @@ class Prelude:
             text = _function(f"DEV {head} {function}({arguments})", *body)
             self._items[f"{function}:{type_}"] = _Item(text)
         return function
+
+    def narrow(self, type_: str, result: str, *, number: bool) -> str:
+        """The function that rounds `float` or a vector of it to bf16; with `number` it may take no NaN."""
+        name, pair = ("narrow_number", "pair_number") if number else ("narrow", "pair")
+        lanes = int(type_.split("x")[1]) if type_ != "float" else 1
+        if lanes % 2:
+            return self.overload(name, "float", type_, 1, result)
+        for need in ("DEV", "bits", f"{pair}:float", *(["UNROLL"] if lanes > 2 else [])):
+            self.use(need)
+        if lanes == 2:
+            body = [f"return bits<{result}>({pair}(a.x, a.y));"]
+        else:
+            words = self.type(vector_type("u32", lanes // 2))
+            loop = f"UNROLL for (int i = 0; i < {lanes // 2}; ++i) r[i] = {pair}(a[2 * i], a[2 * i + 1]);"
+            body = [f"{words} r;", loop, f"return bits<{result}>(r);"]
+        text = _function(f"DEV {self.type(result)} {name}({self.type(type_)} a)", *body)
+        self._items[f"{name}:{type_}"] = _Item(text)
+        return name
 
     def lane_xor(self, mask: int, type_: str) -> str:
         """The function that gets an `int` or `float` from lane `lane ^ mask`."""

@@ -252,7 +252,7 @@ class AttentionTiles(TileBuilder):
         )
         acc = self.map([acc, scale], f32, product, "acc")
         self.stage("O^T += V^T P^T")
-        packed = self.narrowed(p, self.element, "p_packed")
+        packed = self.narrowed(p, self.element, "p_packed", nan=False)  # a NaN is in the row sum too
         v_alive = self._alive(base, (shapes.keys, 0, 1), shapes.v_rows.reduced(1), "v")
         v = self.emit(tile.TileLoadOp(self.vv, [self.g, it, self.vb], shapes.v_rows, v_alive), "v_rows")
         v = self.emit(tile.TileConvertLayoutOp(v, shapes.v), "v")

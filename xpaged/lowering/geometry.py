@@ -70,7 +70,7 @@ def geometry_of(op: AttentionOp) -> Geometry:
             "attention kernels are made for Q, K and V of one float type",
             at=op,
             found=f"Q of {element}, V of {op.values.type.element_type}",  # pyright: ignore
-            expected="f16 or f32",
+            expected="f16, bf16 or f32",
         )
     return Geometry(sizes.kv_groups, ratio, fold, sizes.seq_q, sizes.seq_k, sizes.dim_qk, sizes.dim_v, element)
 

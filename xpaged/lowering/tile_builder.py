@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from xdsl.builder import Builder as OpBuilder
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, f32, i32
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -160,12 +161,19 @@ class TileBuilder:
             result.name_hint = value.name_hint
         return loop.results
 
-    def narrowed(self, value: SSAValue, element: Attribute, hint: str) -> SSAValue:
-        """A tile of f32 rounded once to `element`."""
+    def narrowed(self, value: SSAValue, element: Attribute, hint: str, *, nan: bool = True) -> SSAValue:
+        """A tile of f32 rounded once to `element`; without `nan` it does not matter what becomes of NaN."""
         if element == f32:
             return value
         assert isinstance(element, AnyFloat)
-        return self.map([value], element, lambda emit, a: emit(arith.TruncFOp(a, element)), hint)
+
+        def body(emit: Callable[..., SSAValue], a: SSAValue) -> SSAValue:
+            op = arith.TruncFOp(a, element)
+            if not nan:
+                op.attributes["fastmath"] = arith.FastMathFlagsAttr([FastMathFlag.NO_NANS])
+            return emit(op)
+
+        return self.map([value], element, body, hint)
 
     def finite(self, m: SSAValue) -> SSAValue:
         """The running maximum, 0 for a row that has no key yet: its scores are all minus infinity."""

@@ -199,5 +199,16 @@ XPAGED_PURE void __builtin_amdgcn_s_setprio(int) {}
 
 // ---- arithmetic
 
+// The bytes that `which` names, of the eight of `high` and `low`, lowest first.
+XPAGED_PURE xpaged_host::u32 __builtin_amdgcn_perm(xpaged_host::u32 high, xpaged_host::u32 low, xpaged_host::u32 which) {
+  const xpaged_host::u64 bytes = (xpaged_host::u64)high << 32 | low;
+  xpaged_host::u32 result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const xpaged_host::u32 from = which >> 8 * i & 0xff;
+    const xpaged_host::u32 sign = from < 12 ? (bytes >> (from % 4 * 16 + 15) & 1) * 0xff : from == 12 ? 0 : 0xff;
+    result |= (from < 8 ? (xpaged_host::u32)(bytes >> 8 * from) & 0xff : sign) << 8 * i;
+  }
+  return result;
+}
 XPAGED_PURE float __builtin_amdgcn_exp2f(float x) { return exp2f(x); }
 XPAGED_PURE float __builtin_amdgcn_logf(float x) { return log2f(x); }
