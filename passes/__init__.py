@@ -22,6 +22,7 @@ NAMES = (
     "detect-flash-decoding",
     "bufferize",
     "sort-dimensions-memory-layout",
+    "outline-kernels",
     "affix-tuning-params",
     "gemm-to-gridwise",
     "gridwise-to-tile",

@@ -14,6 +14,7 @@ PATH: dict[Level, tuple[str, ...]] = {
     Level.ROCK_MEMREF: (
         "sort-dimensions-memory-layout",
         "detect-flash-decoding",
+        "outline-kernels",
         "affix-tuning-params",
         "gemm-to-gridwise",
     ),

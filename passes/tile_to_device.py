@@ -50,6 +50,7 @@ from xpaged.arch import arch_of_function
 from xpaged.dialects import hip
 from xpaged.dialects.rock import tile_ops as tile
 from xpaged.dialects.rock.ops import DerefOp, TransformOp
+from xpaged.dialects.rock.page_tables import mark_page_tables
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.errors import XpagedError
 from xpaged.ir.index_expr import IndexExpr
@@ -82,6 +83,7 @@ class TileToDevicePass(LevelPass):
     def run(self, ctx: Context, module: ModuleOp) -> None:
         for function in [op for op in module.ops if isinstance(op, func.FuncOp)]:
             if is_kernel(function):
+                mark_page_tables(function)  # from here on nothing else says what its pages are
                 _Lowering(function).run()
 
 

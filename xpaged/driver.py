@@ -17,7 +17,7 @@ from xpaged.codegen.toolchain import CODE_OBJECT_VERSION, Compiled, Want, compil
 from xpaged.errors import XpagedError, did_you_mean
 from xpaged.files import write_files
 from xpaged.ir.levels import Level
-from xpaged.lowering.kernel import KERNEL
+from xpaged.lowering.kernel import kernels_of, program_name
 
 if TYPE_CHECKING:
     from xpaged.arch.table import Arch
@@ -159,7 +159,7 @@ def _lower(module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: L
     set_source(lowered, source_of(module))
     lower(lowered, Level.DEVICE if to is None or to is Level.HOST else to, arch)
     kernels = _kernels(lowered)
-    name = kernels[0].sym_name.data
+    name = program_name(kernels)
     if to is not None and to is not Level.HOST:
         from xpaged.ir.printing import print_module
 
@@ -173,10 +173,10 @@ def _lower(module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: L
 
 def _kernels(module: ModuleOp) -> list[FuncOp]:
     """The kernels of a module in order; at levels where none is marked yet, its functions."""
-    functions = [op for op in module.walk() if isinstance(op, FuncOp) and not op.is_declaration]
-    if not functions:
+    kernels = kernels_of(module)
+    if not kernels:
         raise XpagedError("the module has no function to compile", at=module, expected="a func.func with a body")
-    return [op for op in functions if KERNEL in op.attributes] or functions
+    return kernels
 
 
 def _build(kernel: Kernel, arch: "Arch", toolchain: str) -> Kernel:

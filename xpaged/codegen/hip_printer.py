@@ -22,7 +22,7 @@ from xpaged.codegen.hip_statements import Statements
 from xpaged.codegen.ranges import Ranges
 from xpaged.dialects import hip
 from xpaged.errors import XpagedError
-from xpaged.lowering.kernel import BLOCK_SIZE, DESCRIPTION, GRID_SIZE, LDS_BYTES, is_kernel
+from xpaged.lowering.kernel import BLOCK_SIZE, DESCRIPTION, GRID_SIZE, LDS_BYTES, WORKSPACE, is_kernel
 
 
 def print_hip(module: ModuleOp | func.FuncOp, arch: Arch) -> str:
@@ -200,6 +200,9 @@ class _Kernel:
             notes = ["read and written"]
         if page is not None:
             notes.append(f"page table: addresses of pages of {page[0]} {page[1]}")
+        if self._argument_attribute(index, WORKSPACE) is not None:
+            size = prod(argument.type.get_shape()) * size_of(argument.type.element_type, argument)
+            notes.append(f"workspace of {size} bytes")
         if isinstance(output, IntegerAttr):
             notes.append(f"output {output.value.data}")
         return text, f"{element}[{shape}]", ", ".join(notes)

@@ -14,7 +14,16 @@ from xdsl.ir import Attribute, BlockArgument
 
 from xpaged.codegen.code_object import CodeObject
 from xpaged.errors import XpagedError
-from xpaged.lowering.kernel import BLOCK_SIZE, GRID_SIZE, LDS_BYTES
+from xpaged.lowering.kernel import (
+    BLOCK_SIZE,
+    GRID_SIZE,
+    LDS_BYTES,
+    OUTPUT,
+    WORKSPACE,
+    are_parts,
+    argument_attributes,
+    identity_of,
+)
 
 VERSION = 1
 POINTER_BYTES = 8
@@ -139,16 +148,23 @@ def describe_launches(kernels: Sequence[FuncOp], object_name: str) -> LaunchDesc
             rock.lds_bytes = 4096 : i64}
     After: buffers q (read), t (page_table, read), o (write); one launch with grid [2, 1, 1] and block [256, 1, 1].
 
-    A buffer that several kernels name is one buffer. Raises XpagedError for a function without these attributes, a
-    shape that is not static, or a name that stands for two different buffers.
+    A buffer that several kernels name is one buffer; those of the parts of one function are known by the marks of
+    their arguments (`rock.argument`, `rock.workspace`). What such a part leaves for the next is a `workspace`, which
+    the launcher allocates. Raises XpagedError for a function without these attributes, a shape that is not static, or a
+    name that stands for two different buffers.
     """
     buffers: dict[str, Buffer] = {}
+    names = _shared_names(kernels) if are_parts(kernels) else None
     launches: list[Launch] = []
     for kernel in kernels:
         name = kernel.sym_name.data
         args: list[str] = []
         for index, argument in enumerate(kernel.body.block.args):
-            new = _buffer(kernel, argument, _argument_name(kernel, index, args, first=not launches))
+            if names is None:
+                name_of = _argument_name(kernel, index, args, first=not launches)
+            else:
+                name_of = names[identity_of(argument)]
+            new = _buffer(kernel, argument, name_of)
             buffers[new.name] = _merge(buffers[new.name], new, argument) if new.name in buffers else new
             args.append(new.name)
         grid = _size(kernel, GRID_SIZE, 1)
@@ -166,9 +182,22 @@ def _argument_name(kernel: FuncOp, index: int, taken: Sequence[str], *, first: b
     return f"arg{index}" if first else f"{kernel.sym_name.data}.arg{index}"
 
 
+def _shared_names(kernels: Sequence[FuncOp]) -> dict[int | str, str]:
+    """A name for each buffer of the parts of a function: a workspace's own, an argument's hint or else `arg<i>`."""
+    arguments = [argument for kernel in kernels for argument in kernel.body.block.args]
+    names: dict[int | str, str] = {key: key for argument in arguments if isinstance(key := identity_of(argument), str)}
+    for argument in arguments:
+        key = identity_of(argument)
+        if key not in names:
+            hint, taken = argument.name_hint or f"arg{key}", set(names.values())
+            choices = (hint, f"arg{key}", *(f"arg{key}_{i}" for i in range(len(taken) + 1)))
+            names[key] = next(name for name in choices if name not in taken)
+    return names
+
+
 def _buffer(kernel: FuncOp, argument: BlockArgument, name: str) -> Buffer:
-    attributes = _argument_attributes(kernel, argument.index)
-    access: Access = "write" if "rock.output" in attributes else "read"
+    attributes = argument_attributes(kernel, argument.index)
+    access: Access = "read_write" if WORKSPACE in attributes else "write" if OUTPUT in attributes else "read"
     if isinstance(argument.type, FixedBitwidthType):
         return Buffer(name, "scalar", str(argument.type), (), argument.type.size, "read")
     if not isinstance(argument.type, MemRefType):
@@ -193,6 +222,7 @@ def _buffer(kernel: FuncOp, argument: BlockArgument, name: str) -> Buffer:
     for extent in shape:
         count *= extent
     kind: BufferKind = "page_table" if "rock.page_table" in attributes else "buffer"
+    kind = "workspace" if WORKSPACE in attributes else kind
     page_bytes = _page_bytes(attributes["rock.page_table"]) if kind == "page_table" else 0
     return Buffer(name, kind, str(element), shape, count * element.size, access, page_bytes)
 
@@ -207,12 +237,6 @@ def _page_bytes(table: Attribute) -> int:
         if isinstance(size, IntegerAttr) and isinstance(element, FixedBitwidthType)
         else 0
     )
-
-
-def _argument_attributes(kernel: FuncOp, index: int) -> dict[str, Attribute]:
-    every = kernel.arg_attrs.data if kernel.arg_attrs is not None else ()
-    entry = every[index] if index < len(every) else DictionaryAttr({})
-    return dict(entry.data)
 
 
 def _merge(old: Buffer, new: Buffer, argument: BlockArgument) -> Buffer:

@@ -5,43 +5,47 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
 from xpaged.arch.table import Arch
 from xpaged.codegen.hip_printer import print_hip
 from xpaged.codegen.host import HostFault, HostKernel, PageTable
 from xpaged.codegen.launch import describe_launches
 from xpaged.interpreter.compare import Output
-from xpaged.interpreter.inputs import Argument, Inputs, Pages, garbage_of, page_contents
+from xpaged.interpreter.inputs import Argument, Entry, Inputs, Pages, garbage_of, page_contents
 from xpaged.interpreter.memory import page_stride
 from xpaged.interpreter.numerics import Array, is_float
 from xpaged.interpreter.views import page_alignment
-from xpaged.lowering.kernel import is_kernel
+from xpaged.lowering.kernel import program_name
 
 
 def run_host(
     module: ModuleOp,
     arch: Arch,
-    arguments: Sequence[Argument],
+    entry: Entry,
     inputs: Inputs,
     groups: Sequence[int] | None = None,
 ) -> list[Output]:
     """
-    Print the kernels of a device-level module, compile the text for the CPU, and run all workgroups, or `groups`.
+    Print the kernels of a device-level module, compile the text for the CPU, and run all workgroups, or `groups` of
+    the last kernel.
 
     Everything runs twice, the second time with lanes and waves in backward order: results that depend on the order
     lack a barrier, and are a fault. Raises HostFault for what goes wrong in a kernel, ToolchainError when this machine
     cannot run kernels, XpagedError for a module that cannot be printed.
     """
-    kernels = [op for op in module.ops if isinstance(op, FuncOp) and is_kernel(op)]
+    name, arguments = program_name(entry.functions), entry.arguments
     text = print_hip(module, arch)
-    launch = describe_launches(kernels, f"{kernels[0].sym_name.data}.{arch.name}.hsaco")
-    names = launch.launches[0].args
+    launch = describe_launches(entry.functions, f"{name}.{arch.name}.hsaco")
+    names = {
+        index: buffer
+        for each, slots in zip(launch.launches, entry.slots, strict=True)
+        for index, buffer in zip(slots, each.args, strict=True)
+    }
     given: dict[str, Array | PageTable] = {}
     for arg in arguments:
         if arg.is_table:
             given[names[arg.index]] = _table(inputs.pages[arg.index], inputs.random)
-        elif arg.output is None:
+        elif arg.is_input:
             given[names[arg.index]] = inputs.arrays[arg.index]
     found: list[dict[int, Array]] = []
     with HostKernel(text, arch, launch) as kernel:
@@ -55,7 +59,7 @@ def run_host(
     for arg in arguments:
         if arg.output is not None:
             values = forward[arg.index]
-            _same(arg, kernels[0].sym_name.data, _bits(values), _bits(backward[arg.index]))
+            _same(arg, name, _bits(values), _bits(backward[arg.index]))
             fill = _bits(_unwritten(arg.dtype, 1))
             written = _bits(values) != fill if _has_pattern(arg.dtype) else np.ones(arg.count, np.bool_)
             values[~written] = np.nan  # a quiet one

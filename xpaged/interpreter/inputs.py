@@ -5,14 +5,13 @@ table order. Only `place` turns them into memory and addresses.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     ContainerType,
     DenseArrayBase,
     DictionaryAttr,
@@ -29,7 +28,15 @@ from xpaged.errors import XpagedError, did_you_mean
 from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, dtype_of, is_float
 from xpaged.interpreter.views import MemRef, page_alignment, strides_of
-from xpaged.lowering.kernel import is_kernel
+from xpaged.lowering.kernel import (
+    OUTPUT,
+    PART_OF,
+    WORKSPACE,
+    are_parts,
+    argument_attributes,
+    identity_of,
+    kernels_of,
+)
 
 _FILL = 0xFF  # work buffers: NaN in every float type, -1 in every integer type
 _MOST_ELEMENTS = 1 << 48
@@ -49,6 +56,12 @@ class Argument:
     page_dtype: np.dtype[Any] | None = None
     output: int | None = None
     default: tuple[int, ...] | None = None
+    is_workspace: bool = False
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is a buffer that is filled before the start."""
+        return not (self.is_table or self.is_workspace or self.output is not None)
 
     @property
     def is_table(self) -> bool:
@@ -76,10 +89,59 @@ def _shape(type: Attribute) -> tuple[int, ...]:
     return type.get_shape() if isinstance(type, ShapedType) else (1,)
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What to run of a module: its functions in order, and the arguments that they share.
+
+    `slots` has for each function which of `arguments` its own are.
+    """
+
+    functions: Sequence[FuncOp]
+    arguments: Sequence[Argument]
+    slots: Sequence[Sequence[int]]
+
+
+def entry_of(module: ModuleOp) -> Entry:
+    """The kernel of a module (or its only function with a body), or the kernels that are the parts of one function.
+
+    The arguments of several kernels are those of the function that they come from, then the workspaces. Raises
+    XpagedError when it is not clear what to run, and for parts that do not fit together.
+    """
+    kernels = kernels_of(module)
+    if not are_parts(kernels):
+        function = kernel_of(module)
+        arguments = arguments_of(function)
+        return Entry((function,), arguments, (range(len(arguments)),))
+    buffers: dict[int | str, Argument] = {}
+    for kernel in kernels:
+        for arg, value in zip(arguments_of(kernel), kernel.body.block.args, strict=True):
+            key = identity_of(value)
+            buffers[key] = _same_buffer(buffers.get(key, arg), arg, value)
+    count = sum(not arg.is_workspace for arg in buffers.values())
+    order = [*range(count), *(key for key in buffers if isinstance(key, str))]
+    missing = [key for key in order if key not in buffers]
+    if missing:
+        raise XpagedError(
+            "the kernels of a function do not have all of its arguments",
+            at=kernels[0],
+            found=f"no argument {missing[0]}",
+        )
+    places = {key: index for index, key in enumerate(order)}
+    arguments = [replace(buffers[key], index=index) for index, key in enumerate(order)]
+    return Entry(kernels, arguments, [[places[identity_of(a)] for a in f.body.block.args] for f in kernels])
+
+
+def _same_buffer(known: Argument, other: Argument, at: BlockArgument) -> Argument:
+    """What two kernels together say of one buffer."""
+    if (known.type, known.page_size, known.page_dtype) != (other.type, other.page_size, other.page_dtype):
+        raise XpagedError("two kernels name different buffers the same", at=at, found=other.type, expected=known.type)
+    output = other.output if known.output is None else known.output
+    return replace(known, output=output, default=known.default or other.default)
+
+
 def kernel_of(module: ModuleOp) -> FuncOp:
     """The function to run: the kernel, or the only function with a body."""
-    functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
-    kernels = [f for f in functions if is_kernel(f)] or functions
+    kernels = kernels_of(module)
     if len(kernels) == 1:
         return kernels[0]
     if not kernels:
@@ -116,15 +178,10 @@ def arguments_of(function: FuncOp) -> list[Argument]:
                 None if page is None else page[1],
                 outputs.get(arg.index),
                 tuple(default.get_values()) if isinstance(default, DenseArrayBase) else None,
+                WORKSPACE in attributes,
             )
         )
     return result
-
-
-def argument_attributes(function: FuncOp, index: int) -> dict[str, Attribute]:
-    """The attributes of one argument of a function."""
-    every = function.arg_attrs.data if isinstance(function.arg_attrs, ArrayAttr) else ()
-    return dict(every[index].data) if index < len(every) else {}
 
 
 def _count(arg: BlockArgument) -> int:
@@ -202,10 +259,10 @@ def _outputs(function: FuncOp) -> dict[int, int]:
     """For each argument that is written, which result it is."""
     found: dict[int, int] = {}
     for index in range(len(function.body.block.args)):
-        number = argument_attributes(function, index).get("rock.output")
+        number = argument_attributes(function, index).get(OUTPUT)
         if isinstance(number, IntegerAttr):
             found[index] = number.value.data
-    if found:
+    if found or PART_OF in function.attributes:
         return found
     for op in function.walk():
         if op.name in ("rock.attention", "rock.gridwise_attention_accel") and not op.results:
@@ -263,7 +320,7 @@ def from_arrays(arguments: Sequence[Argument], given: Mapping[str, Any], rng: np
     for arg in arguments:
         if arg.is_table:
             inputs.pages[arg.index] = _given_pages(arg, take, rng)
-        elif arg.output is None:
+        elif arg.is_input:
             values = take(arg)
             if values is None and arg.default is not None:
                 values = np.array(arg.default, arg.dtype)
@@ -271,7 +328,7 @@ def from_arrays(arguments: Sequence[Argument], given: Mapping[str, Any], rng: np
                 raise XpagedError(f"the inputs lack {_known_as(arg)}", expected=f"{arg.count} elements of {arg.dtype}")
             inputs.arrays[arg.index] = _in_memory_order(arg, values)
     if left:
-        known = [n for a in arguments for n in (f"arg{a.index}", a.name) if a.output is None]
+        known = [n for a in arguments for n in (f"arg{a.index}", a.name) if a.is_input or a.is_table]
         known += [f"{n}.{part}" for n in known for part in ("pages", "place", "mapped", "base")]
         name = next(iter(left))
         raise XpagedError(f"no input is called {name!r}", fix=did_you_mean(name, known))
@@ -375,7 +432,7 @@ class Placed:
 
 
 def place(arguments: Sequence[Argument], inputs: Inputs, memory: Memory, poison: bool) -> Placed:
-    """Lays `inputs` out in `memory` for a function with `arguments`; outputs are filled with NaN.
+    """Lays `inputs` out in `memory` for `arguments`; outputs and workspaces are filled with NaN.
 
     With `poison` random data get NaN in every dead element of a page, pages without any other are unmapped, and
     their entries hold garbage. Without it dead elements are finite and every page is mapped.
@@ -388,10 +445,8 @@ def place(arguments: Sequence[Argument], inputs: Inputs, memory: Memory, poison:
     for arg in arguments:
         if arg.is_table:
             flat = tables[arg.index]
-        elif arg.output is None:
-            flat = inputs.arrays[arg.index]
         else:
-            flat = None
+            flat = inputs.arrays[arg.index] if arg.is_input else None
         if not isinstance(arg.type, MemRefType):
             assert flat is not None
             values.append(arg.logical(flat))

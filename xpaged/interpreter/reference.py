@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
 from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, Maker, OpCode, Program, RegionCode, Value
-from xpaged.interpreter.inputs import Argument, Inputs, arguments_of, kernel_of
+from xpaged.interpreter.inputs import Argument, Inputs, entry_of
 from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, dtype_of, is_float
 from xpaged.interpreter.rules.rock import Operands, key_range
@@ -48,7 +48,7 @@ class Attention:
     v: Cells | None
     parts: int
     out: tuple[int, Array] | None
-    """The argument that the output goes to and the position of each element, `[G, parts, Sq, Dv]`."""
+    """Where the buffer that the output goes to starts, and the position of each element, `[G, parts, Sq, Dv]`."""
     lse: tuple[int, Array] | None
 
     def solve(self, graphs: Sequence[np.dtype[Any] | None]) -> list[tuple[bounds.Bounded, bounds.Bounded]]:
@@ -149,23 +149,26 @@ class _Solutions:
 
 
 class _Evaluation:
-    """One exact evaluation of a function."""
+    """One exact evaluation of a function, or of the kernels that are its parts."""
 
     def __init__(self, module: ModuleOp, inputs: Inputs, solutions: _Solutions | None) -> None:
-        self.function = kernel_of(module)
-        self.arguments = arguments_of(self.function)
+        self.entry = entry_of(module)
         self.inputs = inputs
         self.solutions = solutions
         self.memory = Memory()
         self.bases: dict[int, Argument] = {}
+        self.computed: set[int] = set()
+        """Where buffers start that attention has written: they do not hold what it computes."""
         self.attentions: list[Attention] = []
         rules: dict[type[Operation], Maker] = {AttentionOp: self._rule, GridwiseAttentionAccelOp: self._rule}
         self.program = Program(module, exact=True, rules=rules)
 
     def run(self) -> Reference:
         machine = Machine(self.memory, exact=True)
-        values = [self._value(a) for a in self.arguments]
-        results = self.program.call(machine, self.function.sym_name.data, values)
+        values = [self._value(a) for a in self.entry.arguments]
+        results: tuple[Value, ...] = ()
+        for function, slots in zip(self.entry.functions, self.entry.slots, strict=True):
+            results = self.program.call(machine, function.sym_name.data, [values[i] for i in slots])
         found = Reference(attentions=self.attentions)
         if self.solutions is None:
             return found
@@ -188,11 +191,9 @@ class _Evaluation:
                 self._merged(found, attention, *solved)
                 continue
             for target, value in zip((attention.out, attention.lse), solved, strict=True):
-                if target is None:
+                if target is None or (arg := self._argument(target[0])) is None:
                     continue
-                arg = self.arguments[target[0]]
-                if arg.output is None:
-                    raise XpagedError("attention writes to an argument that is not an output", found=arg.name)
+                assert arg.output is not None
                 expected = found.outputs.setdefault(
                     arg.output, Expected(np.full(arg.count, np.nan), np.full(arg.count, np.nan))
                 )
@@ -206,22 +207,30 @@ class _Evaluation:
         targets = attention.out, attention.lse
         if targets[0] is None or targets[1] is None:
             raise XpagedError("parts of the keys need both an output and an LSE", at=attention.op)
-        numbers = [self.arguments[t[0]].output for t in targets if t is not None]
-        if numbers[0] is None or numbers[1] is None:
-            raise XpagedError("attention writes to an argument that is not an output", at=attention.op)
+        arguments = [self._argument(target[0]) for target in targets if target is not None]
+        numbers = [argument.output for argument in arguments if argument is not None]
+        if len(numbers) < 2 or numbers[0] is None or numbers[1] is None:
+            raise XpagedError("parts of the keys that nothing merges are outputs", at=attention.op)
         shape = (len(out), attention.parts, *out.shape[1:])
         expected = [Expected(v.value.reshape(-1), np.broadcast_to(v.error, v.shape).reshape(-1)) for v in (out, lse)]
         positions = targets[0][1].reshape(shape), targets[1][1].reshape(shape[:3])
         found.merged.append(Merged((numbers[0], numbers[1]), positions, (expected[0], expected[1])))
 
+    def _argument(self, base: int) -> Argument | None:
+        """The output that starts at `base`; None for a temporary."""
+        arg = self.bases.get(base)
+        if arg is None or arg.is_workspace:
+            return None
+        if arg.output is None:
+            raise XpagedError("attention writes to an argument that is not an output", found=arg.name)
+        return arg
+
     def _value(self, arg: Argument) -> Value:
         """An argument as the exact evaluation sees it; tables hold codes instead of addresses."""
         if arg.is_table:
             flat = np.arange(arg.count, dtype=np.int64) + (np.int64(arg.index + 1) << _TABLE_SHIFT)
-        elif arg.output is None:
-            flat = self.inputs.arrays[arg.index]
         else:
-            flat = np.zeros(arg.count, arg.dtype)
+            flat = self.inputs.arrays[arg.index] if arg.is_input else np.zeros(arg.count, arg.dtype)
         if not isinstance(arg.type, MemRefType):
             return arg.logical(flat.astype(np.float64) if is_float(flat.dtype) else flat)
         made = self.memory.allocate(max(flat.nbytes, 1), name=arg.name, dtype=flat.dtype)
@@ -305,6 +314,13 @@ class _Evaluation:
         return bounds.Types(dtype_of(op.values.type), of(given.out, 0), of(given.lse, 1), dtype_of(op.softmax_type))
 
     def _read(self, value: Value) -> Array:
+        if isinstance(value, MemRef) and value.table is None and int(value.base[0]) in self.computed:
+            if self.solutions is None:
+                return np.zeros(value.shape)
+            raise XpagedError(
+                "attention that reads what another attention writes to memory has no reference",
+                fix="run the module without --check",
+            )
         return materialize(self.memory, value)
 
     def _cache(self, value: Value) -> tuple[Array, Cells | None]:
@@ -323,10 +339,12 @@ class _Evaluation:
         return data, Cells(argument, view_through(value.maps, at, -1))
 
     def _target(self, value: Value | None) -> tuple[int, Array] | None:
-        """The argument that a memref of results is a view of, and the position of each of its elements."""
+        """Where the buffer that a memref of results is a view of starts, and the position of each of its elements."""
         if not isinstance(value, MemRef):
             return None
-        return self.bases[int(value.base[0])].index, positions(value.maps, value.buffer_shape)
+        base = int(value.base[0])
+        self.computed.add(base)
+        return base, positions(value.maps, value.buffer_shape)
 
 
 def _identity(x: Array, _: str) -> Array:

@@ -14,10 +14,9 @@ from xpaged.errors import XpagedError, did_you_mean
 from xpaged.interpreter.compare import Output, compare
 from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.inputs import (
-    Argument,
+    Entry,
     Placed,
-    argument_attributes,
-    arguments_of,
+    entry_of,
     from_arrays,
     in_memory_order,
     kernel_of,
@@ -30,7 +29,7 @@ from xpaged.interpreter.sampling import mark_dead, random_inputs
 from xpaged.interpreter.views import materialize
 from xpaged.ir.levels import MODULE_LEVELS, Level, level_of
 from xpaged.ir.locations import set_source, source_of
-from xpaged.lowering.kernel import block_size, grid_size
+from xpaged.lowering.kernel import argument_attributes, block_size, grid_size
 from xpaged.passes.pipelines import lower
 
 Edit = Callable[[ModuleOp, Level], None]
@@ -141,7 +140,7 @@ class _Run:
         self.seed = 0 if seed is None else seed
         self.rng = np.random.default_rng(self.seed)
         self.report = Report()
-        self.arguments = arguments_of(kernel_of(self.module))
+        self.arguments = entry_of(self.module).arguments
 
     def run(self, level: Level | str | Sequence[Level | str] | None) -> Report:
         levels = self._levels(level)
@@ -218,7 +217,9 @@ class _Run:
         return levels
 
     def _take_page_tables(self, rock: ModuleOp) -> None:
-        """Tell the module what its page tables hold, which is known for sure once its addresses are understood."""
+        """Tell a graph what its page tables hold, which is known for sure once its addresses are understood."""
+        if rock is self.module:
+            return
         tables = [
             {
                 name: attr
@@ -231,7 +232,7 @@ class _Run:
         if any(tables):
             attributes = [argument_attributes(function, index) | table for index, table in enumerate(tables)]
             function.arg_attrs = ArrayAttr([DictionaryAttr(each) for each in attributes])
-            self.arguments = arguments_of(function)
+            self.arguments = entry_of(self.module).arguments
 
     def _rock(self, levels: Sequence[Level]) -> ModuleOp | None:
         """The module at a level where attention is one operation; None below, and where the graph has none."""
@@ -301,53 +302,70 @@ class _Run:
     # One level
 
     def _execute(self, module: ModuleOp, level: Level, result: LevelReport) -> None:
-        function = kernel_of(module)
-        arguments = arguments_of(function)
+        entry = entry_of(module)
+        self._note_whole_kernels(entry, level)
         if level is Level.HOST:
-            self._execute_text(module, function, arguments, result)
+            self._execute_text(module, entry, result)
             return
         memory = Memory()
-        placed = place(arguments, self.inputs, memory, poison=level >= Level.ROCK)
+        placed = place(entry.arguments, self.inputs, memory, poison=level >= Level.ROCK)
         program = Program(module)
-        name = function.sym_name.data
         started, started_cpu = time.perf_counter(), time.process_time()
-        if level < Level.TILE:
-            machine = Machine(memory)
-            values = program.call(machine, name, placed.values)
-            result.ops, result.lane_ops = machine.ops, machine.lane_ops
-            for number, value in enumerate(values):
-                type = function.function_type.outputs.data[number]
-                array = in_memory_order(np.asarray(materialize(memory, value)), type)
-                result.outputs.append(Output(number, f"out{number}", array, np.ones(array.size, np.bool_)))
-        else:
-            self._launch(program, function, level, memory, placed, result)
+        for function, slots in zip(entry.functions, entry.slots, strict=True):
+            values = [placed.values[i] for i in slots]
+            if level < Level.TILE:
+                machine = Machine(memory)
+                values = program.call(machine, function.sym_name.data, values)
+                result.ops, result.lane_ops = result.ops + machine.ops, result.lane_ops + machine.lane_ops
+                for number, value in enumerate(values):
+                    type = function.function_type.outputs.data[number]
+                    array = in_memory_order(np.asarray(materialize(memory, value)), type)
+                    result.outputs.append(Output(number, f"out{number}", array, np.ones(array.size, np.bool_)))
+            else:
+                groups = self._groups(function, last=function is entry.functions[-1])
+                self._launch(program, function, level, memory, values, groups, result)
         result.seconds, result.cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
-        self._read_outputs(arguments, memory, placed, level, result)
+        self._read_outputs(entry, memory, placed, level, result)
 
-    def _execute_text(
-        self, module: ModuleOp, function: FuncOp, arguments: Sequence[Argument], result: LevelReport
-    ) -> None:
+    def _note_whole_kernels(self, entry: Entry, level: Level) -> None:
+        """With chosen workgroups: those of the last kernel, which may need anything that the ones before it write."""
+        *before, last = (function.sym_name.data for function in entry.functions)
+        if self.blocks is None or level < Level.TILE or not before:
+            return
+        note = f"only workgroups of the last kernel, {last}, are chosen: {', '.join(before)} ran whole"
+        if note not in self.report.notes:
+            self.report.notes.append(note)
+
+    def _execute_text(self, module: ModuleOp, entry: Entry, result: LevelReport) -> None:
         from xpaged.interpreter.host_level import run_host
 
         started = time.perf_counter()
-        arch = arch_of(function, self.arch)[0]
-        result.outputs = run_host(module, arch, arguments, self.inputs, self._groups(function).tolist())
+        last = entry.functions[-1]
+        arch = arch_of(last, self.arch)[0]
+        result.outputs = run_host(module, arch, entry, self.inputs, self._groups(last, last=True).tolist())
         result.seconds = time.perf_counter() - started
         for output in result.outputs:
             self._check_written(output, Level.HOST, result)
 
-    def _groups(self, function: FuncOp) -> Array:
-        """The workgroups to run: all, or the chosen ones."""
+    def _groups(self, function: FuncOp, last: bool) -> Array:
+        """The workgroups to run: all, or of the last kernel the chosen ones."""
         grid = grid_size(function)
-        if self.blocks is None or self.blocks >= grid:
+        if self.blocks is None or self.blocks >= grid or not last:
             return np.arange(grid)
         return np.sort(np.random.default_rng(self.seed).choice(grid, self.blocks, replace=False))
 
     def _launch(
-        self, program: Program, function: FuncOp, level: Level, memory: Memory, placed: Placed, result: LevelReport
+        self,
+        program: Program,
+        function: FuncOp,
+        level: Level,
+        memory: Memory,
+        values: Sequence[Any],
+        groups: Array,
+        result: LevelReport,
     ) -> None:
-        """Runs all workgroups of a kernel, or the chosen ones, in batches."""
-        grid, groups = grid_size(function), self._groups(function)
+        """Runs workgroups of a kernel in batches."""
+        grid = grid_size(function)
         lanes = block_size(function) if level is Level.DEVICE else 1
         wave = arch_of(function, self.arch)[0].wave_size
         batch = max(1, _BATCH_LANES // lanes) if lanes > 1 else _BATCH_GROUPS
@@ -355,15 +373,13 @@ class _Run:
             mark = memory.mark()
             some = groups[at : at + batch]
             machine = Machine(memory, groups=some, lanes_per_group=lanes, wave_size=wave, grid=grid)
-            program.call(machine, function.sym_name.data, placed.values)
+            program.call(machine, function.sym_name.data, values)
             memory.release(mark)
             result.ops += machine.ops
             result.lane_ops += machine.lane_ops
 
-    def _read_outputs(
-        self, arguments: Sequence[Argument], memory: Memory, placed: Placed, level: Level, result: LevelReport
-    ) -> None:
-        for arg in sorted((a for a in arguments if a.output is not None), key=lambda a: a.output or 0):
+    def _read_outputs(self, entry: Entry, memory: Memory, placed: Placed, level: Level, result: LevelReport) -> None:
+        for arg in sorted((a for a in entry.arguments if a.output is not None), key=lambda a: a.output or 0):
             base, bytes = placed.bases[arg.index], arg.count * arg.dtype.itemsize
             written: Array = np.all(memory.written(base, bytes).reshape(arg.count, -1), axis=1)
             values = memory.read_array(base, arg.dtype, arg.count)

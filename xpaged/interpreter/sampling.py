@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
-from xpaged.interpreter.inputs import Argument, Inputs, Pages, kernel_of, roots_of
+from xpaged.interpreter.inputs import Argument, Inputs, Pages, roots_of
 from xpaged.interpreter.numerics import Array, is_float
 from xpaged.interpreter.reference import Attention, Cells, capture
+from xpaged.lowering.kernel import identity_of, kernels_of
 
 SPREAD = 2.0
 """The standard deviation of the scores of random data: the largest of a thousand keys then weigh some percent."""
@@ -30,7 +31,7 @@ def random_inputs(arguments: Sequence[Argument], rng: np.random.Generator, rock:
             assert arg.page_dtype is not None
             data = _random(rng, (arg.count, arg.page_size), arg.page_dtype)
             inputs.pages[arg.index] = Pages(data, rng.permutation(arg.count), np.ones(arg.count, np.bool_))
-        elif arg.output is None:
+        elif arg.is_input:
             values = whole.get(arg.index)
             if values is None:
                 values = _random(rng, (arg.count,), arg.dtype)
@@ -61,7 +62,7 @@ def _integers(arguments: Sequence[Argument], rng: np.random.Generator, rock: Mod
     found = {a.index: np.array(a.default, a.dtype) for a in arguments if a.default is not None}
     if rock is None:
         return found
-    for op in kernel_of(rock).walk():
+    for op in (op for kernel in kernels_of(rock) for op in kernel.walk()):
         if not isinstance(op, AttentionOp | GridwiseAttentionAccelOp):
             continue
         queries, keys = _lengths(op)
@@ -83,16 +84,18 @@ def _lengths(op: AttentionOp | GridwiseAttentionAccelOp) -> tuple[int, int]:
 
 
 def _roots(value: SSAValue | None, arguments: Sequence[Argument]) -> list[Argument]:
-    return [] if value is None else [arguments[r.index] for r in roots_of(value) if r.index < len(arguments)]
+    numbers = [] if value is None else [identity_of(r) for r in roots_of(value)]
+    return [arguments[n] for n in numbers if isinstance(n, int) and n < len(arguments)]
 
 
 def _spread_scores(attention: Attention, inputs: Inputs) -> None:
     """Scales the argument that Q is, so that the scores of the first head spread by about SPREAD."""
     p = attention.problem
-    roots = roots_of(attention.op.queries)
-    if len(roots) != 1 or roots[0].index not in inputs.arrays:  # an output, which the kernel passes refuse to read
-        return
-    if not is_float(inputs.arrays[roots[0].index].dtype):
+    numbers = [identity_of(r) for r in roots_of(attention.op.queries)]
+    if len(numbers) != 1 or not isinstance(numbers[0], int) or numbers[0] not in inputs.arrays:
+        return  # what another kernel computes, or an output, which the kernel passes refuse to read
+    number = numbers[0]
+    if not is_float(inputs.arrays[number].dtype):
         return
     q, _, _ = p.head(0)
     rows = np.arange(min(len(q), 64))
@@ -102,9 +105,9 @@ def _spread_scores(attention: Attention, inputs: Inputs) -> None:
         scores = np.asarray(p.score(raw, [e[0][rows, : raw.shape[1]] for e in p.extras]), np.float64)
     spread = float(scores.std()) if scores.size > 1 else 0.0
     if np.isfinite(spread) and spread > 0:
-        flat = inputs.arrays[roots[0].index]
+        flat = inputs.arrays[number]
         factor = min(max(SPREAD / spread, 2.0**-10), 2.0**10)
-        inputs.arrays[roots[0].index] = (flat.astype(np.float32) * np.float32(factor)).astype(flat.dtype)
+        inputs.arrays[number] = (flat.astype(np.float32) * np.float32(factor)).astype(flat.dtype)
 
 
 def _plant_keys(attention: Attention, inputs: Inputs, rng: np.random.Generator) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.traits import IsolatedFromAbove
@@ -10,6 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xpaged.errors import XpagedError
 from xpaged.ir.locations import describe
+from xpaged.lowering.kernel import ARGUMENT, OUTPUT, WORKSPACE, identity_of
 
 
 def verify(module: Operation) -> None:
@@ -54,13 +55,21 @@ def _verify_attribute_lists(func: FuncOp) -> None:
             raise VerifyException(f"'func.func': {name} holds {len(attrs)} dictionaries, expected {count}")
     for index, each in enumerate(func.arg_attrs or ()):
         _verify_argument_attributes(index, each.data)
+    buffers = [identity_of(argument) for argument in func.body.block.args] if func.body.blocks else []
+    for index, buffer in enumerate(buffers):
+        if buffer in buffers[:index]:
+            raise VerifyException(f"'func.func': argument {index} is buffer {buffer} for the second time")
 
 
 def _verify_argument_attributes(index: int, attributes: Mapping[str, Attribute]) -> None:
     """The attributes that say what an argument of a kernel is."""
-    output, table = attributes.get("rock.output"), attributes.get("rock.page_table")
-    if output is not None and not (isinstance(output, IntegerAttr) and output.value.data >= 0):
-        raise VerifyException(f"'func.func': rock.output of argument {index} must be the number of a result: {output}")
+    table, workspace = attributes.get("rock.page_table"), attributes.get(WORKSPACE)
+    for name, what in ((OUTPUT, "a result"), (ARGUMENT, "an argument")):
+        number = attributes.get(name)
+        if number is not None and not (isinstance(number, IntegerAttr) and number.value.data >= 0):
+            raise VerifyException(f"'func.func': {name} of argument {index} must be the number of {what}: {number}")
+    if workspace is not None and not (isinstance(workspace, StringAttr) and workspace.data):
+        raise VerifyException(f"'func.func': {WORKSPACE} of argument {index} must be a name: {workspace}")
     if table is not None:
         entries = table.data if isinstance(table, DictionaryAttr) else {}
         size, element = entries.get("page_size"), entries.get("elem")

@@ -116,9 +116,9 @@ class HostKernel:
         seconds: float = SECONDS,
     ) -> None:
         """
-        Run all launches in order, or only the workgroups `groups` of each, spread over `jobs` processes (as many as
-        there are processors by default). Lanes and waves run in the order of their numbers, or `backward`: a kernel
-        whose results differ lacks a barrier.
+        Run all launches in order (of the last one only the workgroups `groups`, where they are given), spread over
+        `jobs` processes: as many as there are processors by default. Lanes and waves run in the order of their numbers,
+        or `backward`: a kernel whose results differ lacks a barrier.
 
         `buffers` holds an array for each buffer of the launch description, and for a page table a `PageTable`. What
         the kernels write is written to these arrays, which must then lie in memory without gaps; a workspace may be
@@ -129,8 +129,9 @@ class HostKernel:
         """
         run = self._place(buffers)
         jobs = len(os.sched_getaffinity(0)) if jobs is None else jobs
-        todo = [self._groups(each, groups) for each in self.description.launches]
-        words = max(len(each.args) + len(some) for each, some in zip(self.description.launches, todo, strict=True))
+        launches = self.description.launches
+        todo = [self._groups(each, groups if each is launches[-1] else None) for each in launches]
+        words = max(len(each.args) + len(some) for each, some in zip(launches, todo, strict=True))
         words += _MAP_WORDS * run.arena.count_mappings()
         file = run.arena.make(_PLAN.itemsize + 8 * words + jobs * REPORT.itemsize)
         try:
@@ -138,7 +139,7 @@ class HostKernel:
                 run.arena.write(address, values)
             for addresses, pages in run.pages:
                 run.arena.write_pages(addresses, pages)
-            for each, some in zip(self.description.launches, todo, strict=True):
+            for each, some in zip(launches, todo, strict=True):
                 plan = self._plan(each, run, some, backward, jobs)
                 self._execute(each, plan, run.arena, file, min(jobs, len(some) // _LEAST_GROUPS), seconds)
         finally:
