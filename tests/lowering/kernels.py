@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from xpaged.interpreter.court import Court, CourtProgram, Finding
 from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import dtype_of
@@ -216,6 +217,7 @@ class Results:
     out: Array  # [heads, queries, channels]
     lse: Array | None
     machine: Machine = field(repr=False)
+    findings: list[Finding] = field(default_factory=list[Finding])  # of the memory court
 
     def __eq__(self, other: object) -> bool:
         """Bit by bit."""
@@ -232,10 +234,11 @@ def run(
     module: ModuleOp | None = None,
     groups: Iterable[int] | None = None,
     setup: Callable[[Memory, list[MemRef]], None] | None = None,
+    court: bool = False,
 ) -> Results:
     """Run a kernel (of the problem, or `module` that has the same arguments) on some or all workgroups.
 
-    `setup` may change memory and arguments before the start.
+    `setup` may change memory and arguments before the start. At the device level a `court` judges it.
     """
     p = inputs.problem
     program = program_at(p, level) if module is None else Program(module)
@@ -275,6 +278,8 @@ def run(
         )
         for address, page in zip(where[mapped].tolist(), pages[mapped], strict=True):
             memory.write_array(address, page)
+        alive = cache.elements_alive.reshape(pages.shape)
+        memory.poison(where[mapped], ~alive[mapped], pages.itemsize)
         if placement.swap is not None and placement.swap[0] == name:
             a, b = placement.swap[1:]
             where[[a, b]] = where[[b, a]]
@@ -294,6 +299,10 @@ def run(
     out = result("out", p.groups * p.seq_q * p.dim_v, inputs.q.dtype)
     if setup is not None:
         setup(memory, args)
+    judge: Court | None = None
+    if court and level is DEVICE:
+        judge = Court(memory, {int(x.base[0]): name for name, x in (("out", out), ("lse", lse)) if x is not None})
+        program = CourtProgram(program.module, judge)
     if level < TILE:  # the whole problem at once
         grid, block = 1, 1
     else:
@@ -312,7 +321,8 @@ def run(
     shape = (p.groups, p.dim_v, p.seq_q) if p.trans_o else (p.groups, p.seq_q, p.dim_v)
     values = values.reshape(shape)
     lse_values = None if read["lse"] is None else read["lse"].reshape(p.groups, p.seq_q)
-    return Results(np.swapaxes(values, 1, 2) if p.trans_o else values, lse_values, machine)
+    findings = [] if judge is None else list(judge.findings.values())
+    return Results(np.swapaxes(values, 1, 2) if p.trans_o else values, lse_values, machine, findings)
 
 
 # ---- judging
@@ -342,7 +352,8 @@ def check(p: AttentionProblem, levels: Iterable[Level] = ALL, seed: int = 0, **p
     """Run a problem at some levels and compare the results with the oracle's."""
     inputs = Inputs.random(p, seed)
     for level in levels:
-        wrong = errors(inputs, run(inputs, level, placement=Placement(seed=seed, **placement)))
+        results = run(inputs, level, placement=Placement(seed=seed, **placement), court=True)
+        wrong = errors(inputs, results) + [f.what for f in results.findings]
         assert not wrong, f"{level.value}: {wrong[0]}\n{p}"
 
 

@@ -51,6 +51,8 @@ def command(argv: Sequence[str]) -> int:
     option("--outputs", metavar="Y.npz", help="where <level>/out<i> of every level that ran are written")
     option("--blocks", metavar="N", type=int, help="run N workgroups of the lower levels, and compare only their rows")
     option("--check", action="store_true", help="compare every level with the float64 reference")
+    option("--court", action="store_true", help="judge every access to memory at level device (with --check: always)")
+    option("--stats", action="store_true", help="count bytes, memory lines, bank conflicts ... at level device")
     option("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(argv)
     text, name = read_text(args.file)
@@ -63,7 +65,15 @@ def command(argv: Sequence[str]) -> int:
     module = parse(text, name)
     inputs = None if args.inputs is None else read_arrays(args.inputs)
     report = run(
-        module, inputs, level=args.level, seed=args.random, arch=args.arch, blocks=args.blocks, check=args.check
+        module,
+        inputs,
+        level=args.level,
+        seed=args.random,
+        arch=args.arch,
+        blocks=args.blocks,
+        check=args.check,
+        court=args.court or args.check,
+        stats=args.stats,
     )
     if args.outputs is not None:
         write_files({Path(args.outputs): packed(report.arrays())})

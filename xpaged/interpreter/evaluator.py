@@ -42,6 +42,8 @@ RegionCode = Callable[["Machine", Sequence[Value]], tuple[Value, ...]]
 OpCode = Callable[..., Value]
 Step = Callable[["Machine", list[Value]], None]
 Maker = Callable[[Any, "Compiler"], OpCode]
+Wrap = Callable[[Operation, OpCode, "Compiler"], OpCode]
+"""Puts something around the code of each operation, such as a check."""
 
 _RULES: dict[type[Operation], Maker] = {}
 
@@ -148,6 +150,8 @@ class Machine:
 def merge(mask: Array, new: Value, old: Value) -> Value:
     """`new` in the lanes of `mask` (`bool[P]`), `old` elsewhere."""
     if isinstance(new, np.ndarray):
+        if not isinstance(old, np.ndarray):
+            return old.merge(~mask, new)
         if new.ndim > 1:
             mask = mask.reshape(-1, *([1] * (new.ndim - 1)))
         return np.where(mask, new, old)
@@ -211,6 +215,8 @@ class Compiler:
         except Exception as error:
             _place(error, op)
             raise
+        if self.program.wrap is not None:
+            return self.program.wrap(op, code, self)
         return _told_types(op, code) if self.exact else code
 
     def _new_slot(self, value: SSAValue) -> int:
@@ -356,12 +362,18 @@ class Program:
     `narrowed(dtype)`."""
 
     def __init__(
-        self, module: ModuleOp, *, exact: bool = False, rules: Mapping[type[Operation], Maker] | None = None
+        self,
+        module: ModuleOp,
+        *,
+        exact: bool = False,
+        rules: Mapping[type[Operation], Maker] | None = None,
+        wrap: Wrap | None = None,
     ) -> None:
-        """`rules` go before the registered ones."""
+        """`rules` go before the registered ones; `wrap` is put around the code of every operation."""
         self.module = module
         self.exact = exact
         self.rules = rules or {}
+        self.wrap = wrap
         self._functions: dict[str, tuple[RegionCode, int]] = {}
 
     def call(self, machine: Machine, name: str, args: Sequence[Value]) -> tuple[Value, ...]:

@@ -482,6 +482,11 @@ def _place_pages(arg: Argument, pages: Pages, memory: Memory, poison: bool, rand
         elements = data.shape[1]
         contents = data[mapped] if elements > 1 else data[mapped, 0]
         memory.store(addresses[pages.place[mapped]], contents, elements)
+        if pages.dead is not None and poison:
+            place, inverse = np.unique(pages.place[mapped], return_inverse=True)
+            alive = np.zeros((len(place), data.shape[1]), np.bool_)
+            np.logical_or.at(alive, inverse, ~pages.dead[mapped])  # entries may share a page
+            memory.poison(addresses[place], ~alive, data.itemsize)
     return np.where(mapped, addresses[pages.place], garbage_of(len(data), size)).view(np.int64)
 
 

@@ -3,7 +3,8 @@
 Bytes live in one arena. A *segment* is a range of addresses that the arena mirrors byte for byte, so that an access
 whose addresses lie in one segment (a buffer, all pages of one table, the LDS of all workgroups) is translated by one
 subtraction and read by one gather. Inside a segment each byte is mapped or not: pages are separated by unmapped bytes,
-and a page that the caller left unmapped stays so. Each byte also knows whether it was ever written.
+and a page that the caller left unmapped stays so. Each byte also knows whether it was ever written, and whether what it
+holds is poison. Segments lie anywhere; what lies between them costs nothing.
 """
 
 from bisect import bisect_right
@@ -20,6 +21,8 @@ Addresses = npt.NDArray[np.uint64]
 
 MAPPED = 1
 WRITTEN = 2
+POISONED = 4
+"""Holds nothing that means anything, although it may be read: a result must not depend on it."""
 _GUARD = 64
 """Unmapped bytes on both sides of every allocation that shares a segment with others."""
 _FIRST_BASE = 0x7E00_0000_0000
@@ -74,7 +77,9 @@ def page_stride(bytes: int, align: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Segment:
+class Segment:
+    """A range of addresses that the arena mirrors: one allocation, or many of one size at a regular distance."""
+
     base: int
     end: int
     start: int  # of the segment in the arena
@@ -83,8 +88,11 @@ class _Segment:
     size: int  # of each of them, in bytes
     name: str
     dtype: np.dtype[Any] | None
+    first: int  # the lowest address that an allocation may have
+    stride: int  # from one allocation to the next
 
     def allocations(self) -> list[Allocation]:
+        """Its allocations, in the order in which they were asked for."""
         if len(self.bases) == 1 and self.solid:
             return [Allocation(self.base, self.size, self.name, self.dtype)]
         return [Allocation(a, self.size, f"{self.name}[{i}]", self.dtype) for i, a in enumerate(self.bases.tolist())]
@@ -104,9 +112,9 @@ class Memory:
         self._used = 0
         self._next_base = _FIRST_BASE
         self._next_line = 1 << 10
-        self._segments: list[_Segment] = []  # by base
+        self._segments: list[Segment] = []  # by base
         self._bases: list[int] = []  # theirs
-        self._segments_by_age: list[_Segment] = []
+        self._segments_by_age: list[Segment] = []
 
     # Allocation
 
@@ -130,7 +138,7 @@ class Memory:
         elif base % align:
             raise XpagedError(f"cannot place {name!r}", found=f"base {base:#x}", expected=f"a multiple of {align}")
         bases = np.array([base], np.uint64)
-        start = self._add_segment(base, base + bytes, True, bases, bytes, name, dtype, fill)
+        start = self._add_segment(base, base + bytes, True, bases, bytes, name, dtype, fill, base, max(bytes, 1))
         self._state[start : start + bytes] = MAPPED
         return Allocation(base, bytes, name, dtype)
 
@@ -168,7 +176,7 @@ class Memory:
             raise XpagedError(f"cannot place {name!r}", found=f"base {base:#x}", expected=f"a multiple of {align}")
         slots = np.arange(count) if order is None else np.asarray(order, np.int64)
         places = np.uint64(base) + slots.astype(np.uint64) * np.uint64(stride)
-        start = self._add_segment(base - lead, base + size, False, places, bytes, name, dtype, fill)
+        start = self._add_segment(base - lead, base + size, False, places, bytes, name, dtype, fill, base, stride)
         state = self._state[start + lead : start + lead + stride * count].reshape(count, stride)
         if mapped is None:
             state[:, :bytes] = MAPPED
@@ -204,6 +212,8 @@ class Memory:
         name: str,
         dtype: np.dtype[Any] | None,
         fill: int,
+        first: int,
+        stride: int,
     ) -> int:
         if base < 0 or end > 1 << 64:
             raise XpagedError("an allocation lies outside the 64-bit address space", found=f"[{base:#x}, {end:#x})")
@@ -215,7 +225,7 @@ class Memory:
         # The lowest address bits are kept in the arena so that aligned accesses are aligned there, too.
         start = -(-self._used // 16) * 16 + base % 16
         self._reserve(start + end - base)
-        segment = _Segment(base, end, start, solid, bases, size, name, dtype)
+        segment = Segment(base, end, start, solid, bases, size, name, dtype, first, stride)
         self._segments.insert(at, segment)
         self._bases.insert(at, base)
         self._segments_by_age.append(segment)
@@ -225,7 +235,7 @@ class Memory:
             self._next_base = end + _SEGMENT_SPACING
         return start
 
-    def _overlapped(self, base: int, end: int) -> _Segment | None:
+    def _overlapped(self, base: int, end: int) -> Segment | None:
         at = bisect_right(self._bases, base)
         near = self._segments[max(at - 1, 0) : at + 1]
         return next((s for s in near if s.base < end and base < s.end), None)
@@ -297,7 +307,7 @@ class Memory:
             return np.zeros(addresses.shape if count == 1 else (*addresses.shape, count), dtype)
         width = dtype.itemsize * count
         offsets = self._translate(addresses, width, dtype.itemsize if align is None else align, "read")
-        result = self._gather(offsets, dtype, count, width)
+        result = self.peek(offsets, dtype, count)
         if mask is not None:
             result[~mask] = 0
         return result
@@ -326,7 +336,11 @@ class Memory:
         dtype = values.dtype
         width = dtype.itemsize * count
         offsets = self._translate(addresses, width, dtype.itemsize if align is None else align, "write")
-        step = self._step(offsets, dtype, width)
+        self.poke(offsets, values, width)
+
+    def poke(self, offsets: Array, values: Array, width: int) -> None:
+        """Writes `width` bytes of `values` at each of `offsets` in the arena, unchecked."""
+        step = self._step(offsets, values.dtype, width)
         moved = np.ascontiguousarray(values).view(np.uint8).reshape(*offsets.shape, width)
         index = offsets >> _SHIFTS[step]
         if step == width:
@@ -336,7 +350,9 @@ class Memory:
             self._view(_MOVERS[step])[index] = moved.view(_MOVERS[step])
         self._state.view(_MOVERS[step])[index] = _WRITTEN_STATE[step]
 
-    def _gather(self, offsets: Array, dtype: np.dtype[Any], count: int, width: int) -> Array:
+    def peek(self, offsets: Array, dtype: np.dtype[Any], count: int) -> Array:
+        """`count` elements from each of `offsets` in the arena, unchecked."""
+        width = dtype.itemsize * count
         step = self._step(offsets, dtype, width)
         index = offsets >> _SHIFTS[step]
         if width > step:
@@ -362,6 +378,80 @@ class Memory:
         if view is None:
             view = self._views[dtype] = self._arena.view(dtype)
         return view
+
+    def resolve(self, addresses: Array, width: int) -> tuple[Array, Segment | None, Array | None]:
+        """The offsets in the arena of `width` bytes from each address; the segment, when all lie in one; and where an
+        access lies in none (None: nowhere), with an offset that means nothing."""
+        addresses = addresses.view(np.uint64)
+        segment = self._segment_of(int(addresses.flat[0]))
+        if segment is not None:
+            relative = addresses - np.uint64(segment.base)
+            if int(relative.max()) + width <= segment.end - segment.base:
+                offsets = relative.view(np.int64)
+                offsets += segment.start
+                return offsets, segment, None
+        if not self._segments:
+            return np.zeros(addresses.shape, np.int64), None, np.ones(addresses.shape, np.bool_)
+        which, inside = self._find(addresses, width)
+        offsets = np.where(inside, self._offsets(addresses, which), 0)
+        segments = np.unique(which[inside])
+        only = self._segments[int(segments[0])] if len(segments) == 1 else None
+        return offsets, only, None if inside.all() else ~inside
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments, oldest first."""
+        return list(self._segments_by_age)
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that the simulation itself takes for what memory holds."""
+        return len(self._arena)
+
+    def within(self, addresses: Array) -> tuple[Array, Array]:
+        """How far into its allocation each address lies, as if allocations of a segment followed each other without
+        an end, and how large the allocation is; 0 of 0 outside every segment."""
+        which, inside = self._find(addresses.view(np.uint64), 1)
+        of = np.array([(s.first & (1 << 63) - 1, s.stride, s.size) for s in self._segments], np.int64)[which]
+        distance = (addresses.view(np.int64) & np.int64((1 << 63) - 1)) - of[..., 0]
+        return np.where(inside, distance % of[..., 1], 0), np.where(inside, of[..., 2], 0)
+
+    def address_at(self, offset: int) -> int:
+        """The address of an offset in the arena."""
+        segment = next(s for s in self._segments_by_age if s.start <= offset < s.start + s.end - s.base)
+        return offset - segment.start + segment.base
+
+    def all_sound(self, segment: Segment) -> bool:
+        """Whether every byte of a segment is mapped, written and not poisoned."""
+        there = slice(segment.start, segment.start + segment.end - segment.base)
+        return bool((self._state[there] == MAPPED | WRITTEN).all())
+
+    def sound(self, offsets: Array, width: int) -> Array | None:
+        """Where all of `width` bytes from an offset in the arena are mapped, written and not poisoned (None:
+        everywhere)."""
+        step = self._step(offsets, np.dtype(np.uint8), width)
+        index = offsets >> _SHIFTS[step]
+        if width > step:
+            index = index[..., None] + np.arange(width // step)
+        good = self._state.view(_MOVERS[step]).take(index) == _WRITTEN_STATE[step]
+        return None if good.all() else good if width == step else good.all(axis=-1)
+
+    def states(self, offsets: Array, width: int) -> Array:
+        """The state of `width` bytes from each offset in the arena: sums of MAPPED, WRITTEN and POISONED."""
+        return self._state.take(offsets[..., None] + np.arange(width))
+
+    def poison(self, addresses: Array, elements: Array, itemsize: int) -> None:
+        """Marks elements of `itemsize` bytes as poison: `elements[i, j]` says whether the `j`-th from `addresses[i]`
+        is. Writing there takes the mark away."""
+        rows, columns = np.nonzero(elements)
+        if rows.size:
+            offsets, _, outside = self.resolve(addresses[rows] + (columns * itemsize).astype(np.uint64), itemsize)
+            assert outside is None
+            self.taint(offsets, itemsize)
+
+    def taint(self, offsets: Array, width: int) -> None:
+        """Marks `width` bytes from each offset in the arena as poison."""
+        self._state[offsets[..., None] + np.arange(width)] |= POISONED
 
     def is_mapped(self, addresses: Array, bytes: int) -> npt.NDArray[np.bool_]:
         """For each address, whether the `bytes` bytes from it are mapped, all of them."""
@@ -421,7 +511,7 @@ class Memory:
             mapped &= (self._state.take(offsets + (width - 1)) & MAPPED) != 0
         return mapped
 
-    def _segment_of(self, address: int) -> _Segment | None:
+    def _segment_of(self, address: int) -> Segment | None:
         at = bisect_right(self._bases, address) - 1
         if at < 0:
             return None

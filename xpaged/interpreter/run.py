@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xpaged.arch import arch_of
 from xpaged.errors import XpagedError, did_you_mean
 from xpaged.interpreter.compare import Output, compare
+from xpaged.interpreter.court import Court, CourtProgram, Stats
 from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.inputs import (
     Entry,
@@ -51,6 +52,7 @@ class LevelReport:
     outputs: list[Output] = field(default_factory=list[Output])
     ops: int = 0
     lane_ops: int = 0
+    stats: dict[str, Any] | None = None
 
 
 @dataclass
@@ -70,6 +72,7 @@ class Report:
         """The report as plain data, as `--json` prints it."""
         levels = {
             name: {"ok": level.ok, "seconds": level.seconds, "outputs": [o.as_json() for o in level.outputs]}
+            | ({} if level.stats is None else {"stats": level.stats})
             for name, level in self.levels.items()
         }
         return {"ok": self.ok, "levels": levels, "faults": self.faults, "notes": self.notes}
@@ -95,6 +98,8 @@ def run(
     arch: str | None = None,
     blocks: int | None = None,
     check: bool = False,
+    court: bool | None = None,
+    stats: bool = False,
     edit: Edit | None = None,
 ) -> Report:
     """Executes `module` on the CPU at `level`, or several (its own when None; "all": every one from its own down).
@@ -102,12 +107,14 @@ def run(
     `inputs` are arrays by name (see `inputs.from_arrays`); without them data are random from `seed`, with pages
     shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups at the tile, device and
     host levels. The level host is left out of "all", with a note, where this machine cannot run it. `check` compares
-    every level with the reference. `edit` is called with a copy of each lowered module before it is executed, and may
-    change it: a fault planted there should be found. The module itself is not changed.
+    every level with the reference. `court` judges every access to memory at the device level (None: where `check` is
+    set); `stats` counts there what is moved. `edit` is called with a copy of each lowered module before it is
+    executed, and may change it: a fault planted there should be found. The module itself is not changed.
 
     Faults of the program are in the report. Raises XpagedError when the module or the inputs are refused.
     """
-    return _Run(module, inputs, seed, arch, blocks, check, edit).run(level)
+    judged = check if court is None else court
+    return _Run(module, inputs, seed, arch, blocks, check, judged, stats, edit).run(level)
 
 
 def _level(level: Level | str) -> Level:
@@ -128,6 +135,8 @@ class _Run:
         arch: str | None,
         blocks: int | None,
         check: bool,
+        court: bool,
+        stats: bool,
         edit: Edit | None,
     ) -> None:
         if blocks is not None and blocks < 1:
@@ -137,6 +146,7 @@ class _Run:
         self.module = _copy(module)
         self.here = level_of(self.module)
         self.given, self.arch, self.blocks, self.check, self.edit = inputs, arch, blocks, check, edit
+        self.court, self.stats = court, stats
         self.seed = 0 if seed is None else seed
         self.rng = np.random.default_rng(self.seed)
         self.report = Report()
@@ -292,6 +302,7 @@ class _Run:
                 self.report.faults.append(
                     {
                         "level": Level.ROCK.value,
+                        "kind": "wrong-lowering",
                         "what": f"result {number} of the graph in float64 differs from what it is lowered to",
                         "op": "",
                         "location": "",
@@ -309,10 +320,13 @@ class _Run:
             return
         memory = Memory()
         placed = place(entry.arguments, self.inputs, memory, poison=level >= Level.ROCK)
-        program = Program(module)
+        judge = self._judge(entry, memory, placed, level)
+        program = Program(module) if judge is None else CourtProgram(module, judge)
         started, started_cpu = time.perf_counter(), time.process_time()
         for function, slots in zip(entry.functions, entry.slots, strict=True):
             values = [placed.values[i] for i in slots]
+            if judge is not None:
+                judge.begin_launch()
             if level < Level.TILE:
                 machine = Machine(memory)
                 values = program.call(machine, function.sym_name.data, values)
@@ -325,7 +339,18 @@ class _Run:
                 groups = self._groups(function, last=function is entry.functions[-1])
                 self._launch(program, function, level, memory, values, groups, result)
         result.seconds, result.cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
+        if judge is not None:
+            self.report.faults += [finding.as_json(level.value) for finding in judge.findings.values()]
+            result.ok &= not judge.findings
+            result.stats = None if judge.stats is None else judge.stats.as_json()
         self._read_outputs(entry, memory, placed, level, result)
+
+    def _judge(self, entry: Entry, memory: Memory, placed: Placed, level: Level) -> Court | None:
+        """The memory court, where one was asked for."""
+        if level is not Level.DEVICE or not (self.court or self.stats):
+            return None
+        results = [a for a in entry.arguments if a.output is not None and a.index in placed.bases]
+        return Court(memory, {placed.bases[a.index]: a.name for a in results}, Stats() if self.stats else None)
 
     def _note_whole_kernels(self, entry: Entry, level: Level) -> None:
         """With chosen workgroups: those of the last kernel, which may need anything that the ones before it write."""
@@ -398,6 +423,7 @@ class _Run:
         self.report.faults.append(
             {
                 "level": level.value,
+                "kind": "unwritten-output",
                 "what": f"{len(missing)} of {output.written.size} elements of output {output.name!r} were never "
                 f"written, the first is element {missing[0]}",
                 "op": "",
@@ -410,7 +436,9 @@ class _Run:
         number: int | None = getattr(error, "address", None)  # of a bad access, simulated or real
         address = None if number is None else hex(number & ((1 << 64) - 1))
         what = error.what if error.found is None else f"{error.what}: {error.found}"
-        entry = {"level": level.value, "what": what, "op": error.op, "location": error.where, "address": address}
+        kind = "error" if number is None else "bad-access"
+        entry = {"kind": kind, "what": what, "op": error.op, "location": error.where, "address": address}
+        entry["level"] = level.value
         self.report.faults.append(entry)
 
 

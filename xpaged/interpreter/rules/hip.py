@@ -62,19 +62,23 @@ def _bytes(offset: Array, itemsize: int) -> Array:
     return (offset.astype(np.int64, copy=False) * itemsize).view(np.uint64)
 
 
+def start_of(base: Value) -> Array:
+    """The address (uint64) where a buffer, or a page, starts."""
+    return base.base if isinstance(base, MemRef) else base.view(np.uint64)
+
+
 def _address(base: Value, offset: Array, itemsize: int) -> Array:
     """The addresses (uint64) of elements at `offset` of a buffer or of pages that start at `base`."""
-    start: Array = base.base if isinstance(base, MemRef) else base.view(np.uint64)
-    return start + _bytes(offset, itemsize)
+    return start_of(base) + _bytes(offset, itemsize)
 
 
-def _alignment(itemsize: int, count: int) -> int:
+def alignment(itemsize: int, count: int) -> int:
     """A vector of a power of two of bytes is aligned to its size, others to that of their elements."""
     width = itemsize * count
     return width if width & (width - 1) == 0 else itemsize
 
 
-def _both(m: Machine, addresses: Array, mask: Array | None) -> Array | None:
+def access_mask(m: Machine, addresses: Array, mask: Array | None) -> Array | None:
     """The mask of an access: lanes that are active and whose own mask holds. Where a single address stands for all
     lanes, it is touched as soon as one of them is active."""
     if mask is None:
@@ -96,7 +100,8 @@ def _check_inside(op: Operation, offset: Array, limit: int, mask: Array | None) 
         )
 
 
-def _elements(base: SSAValue) -> int:
+def elements(base: SSAValue) -> int:
+    """The number of elements of a buffer."""
     assert isinstance(base.type, MemRefType)
     return prod(base.type.get_shape())
 
@@ -105,12 +110,12 @@ def _elements(base: SSAValue) -> int:
 def load(op: hip.LoadOp | hip.LdsLoadOp, b: Compiler) -> OpCode:
     type_ = op.result.type
     storage, result, count = dtype_of(element_of(type_)), b.dtype(type_), lanes_of(type_)
-    itemsize, align = storage.itemsize, _alignment(storage.itemsize, count)
-    limit = _elements(op.base) - count if isinstance(op, hip.LdsLoadOp) else None
+    itemsize, align = storage.itemsize, alignment(storage.itemsize, count)
+    limit = elements(op.base) - count if isinstance(op, hip.LdsLoadOp) else None
 
     def run(m: Machine, base: Value, offset: Array, mask: Array | None = None) -> Array:
         addresses = _address(base, offset, itemsize)
-        mask = _both(m, addresses, mask)
+        mask = access_mask(m, addresses, mask)
         if limit is not None:
             _check_inside(op, offset, limit, mask)
         loaded = m.memory.load(addresses, storage, count, mask, align)
@@ -123,14 +128,14 @@ def load(op: hip.LoadOp | hip.LdsLoadOp, b: Compiler) -> OpCode:
 def store(op: hip.StoreOp | hip.LdsStoreOp, b: Compiler) -> OpCode:
     type_ = op.value.type
     storage, count = dtype_of(element_of(type_)), lanes_of(type_)
-    itemsize, align = storage.itemsize, _alignment(storage.itemsize, count)
-    limit = _elements(op.base) - count if isinstance(op, hip.LdsStoreOp) else None
+    itemsize, align = storage.itemsize, alignment(storage.itemsize, count)
+    limit = elements(op.base) - count if isinstance(op, hip.LdsStoreOp) else None
 
     def run(m: Machine, value: Array, base: Value, offset: Array, mask: Array | None = None) -> None:
         addresses = _address(base, offset, itemsize)
         if value.shape[0] != 1 and addresses.shape[0] == 1:
             addresses = np.broadcast_to(addresses, value.shape[:1])
-        mask = _both(m, addresses, mask)
+        mask = access_mask(m, addresses, mask)
         if limit is not None:
             _check_inside(op, offset, limit, mask)
         m.memory.store(addresses, value.astype(storage, copy=False), count, mask, align)
@@ -159,11 +164,13 @@ class Registers:
     """A register array: `items[i]` is the value of element `i`, a list of scalars where a vector was set piecewise, or
     None where it is undefined. Arrays are never changed in place, so values that were read stay what they were."""
 
-    __slots__ = ("items", "undefined")
+    __slots__ = ("items", "shadow", "undefined")
 
     def __init__(self, count: int, undefined: Array) -> None:
         self.items: list[Any] = [None] * count
         self.undefined = undefined
+        self.shadow: list[Any] = []
+        """What is known of each element under the memory court."""
 
     def vector(self, index: int) -> Array:
         """Element `index` as one array."""
@@ -242,7 +249,8 @@ def _index(op: Operation, index: SSAValue, limit: int) -> Index:
     return read
 
 
-def _indices(op: hip.GetOp | hip.SetOp) -> list[Index]:
+def register_indices(op: hip.GetOp | hip.SetOp) -> list[Index]:
+    """How to get the numbers of a register, and of an element of the vector in it, from the values of the indices."""
     type_ = op.regs.type
     assert isinstance(type_, hip.RegsType)
     limits = (type_.count.data, lanes_of(type_.element))
@@ -251,7 +259,7 @@ def _indices(op: hip.GetOp | hip.SetOp) -> list[Index]:
 
 @rule(hip.GetOp)
 def get(op: hip.GetOp, b: Compiler) -> OpCode:
-    match _indices(op):
+    match register_indices(op):
         case [at]:
 
             def get_whole(m: Machine, regs: Registers, index: Array) -> Array:
@@ -281,7 +289,7 @@ def _merged(m: Machine, new: Array, old: Array) -> Array:
 
 @rule(hip.SetOp)
 def set_(op: hip.SetOp, b: Compiler) -> OpCode:
-    match _indices(op):
+    match register_indices(op):
         case [at]:
 
             def set_whole(m: Machine, value: Array, regs: Registers, index: Array) -> None:
