@@ -96,6 +96,90 @@ BAD = [
         "migraphx.dot %a, %a : <3x2x2xf32, 4x2x1>, <3x2x2xf32, 4x2x1> -> <3x2x3xf32, 6x3x1>",
         r"expected \[3, 2, 2\]",
     ),
+    (I, "migraphx.pow %a, %a : <2x3xsi32, 3x1>, <2x3xsi32, 3x1> -> <2x3xsi32, 3x1>", "expected float elements"),
+    (I, "migraphx.reduce_mean %a {axes = [0]} : <2x3xsi32, 3x1> -> <1x3xsi32, 3x1>", "expected float elements"),
+    (A, f"migraphx.flatten %a {{axis = 3 : i64}} : {SHORT} -> {SHORT}", "axis 3 is out of range for rank 2"),
+    (A, f"migraphx.flatten %a {{axis = 1 : i64}} : {SHORT} -> <3x2xf16, 2x1>", r"expected \[2, 3\]: two parts around"),
+    (
+        A,
+        f"migraphx.pad %a {{mode = 0 : i32, pads = [1, 0, 0], value = 0.0 : f32}} : {SHORT} -> <3x3xf16, 3x1>",
+        "expected 4 pads of 0 or more",
+    ),
+    (
+        A,
+        f"migraphx.pad %a {{mode = 0 : i32, pads = [-1, 0, 0, 0], value = 0.0 : f32}} : {SHORT} -> <1x3xf16, 3x1>",
+        "expected 4 pads of 0 or more",
+    ),
+    (
+        A,
+        f"migraphx.pad %a {{mode = 1 : i32, pads = [0, 0, 0, 0], value = 0.0 : f32}} : {SHORT} -> {SHORT}",
+        r"expected mode 0 \(constant\), found 1",
+    ),
+    (
+        A,
+        f"migraphx.pad %a {{mode = 0 : i32, pads = [0, 1, 0, 1], value = 0.0 : f32}} : {SHORT} -> {SHORT}",
+        r"expected \[2, 5\]",
+    ),
+    (
+        I,
+        "migraphx.pad %a {mode = 0 : i32, pads = [0, 0, 0, 0], value = 0.5 : f32} : <2x3xsi32, 3x1> -> <2x3xsi32, 3x1>",
+        "0.5 is no element",
+    ),
+    (A, f"migraphx.unpack %a {{axis = 0 : i64}} : {SHORT} -> <4x3xf16, 3x1>", "expected 8-bit integers"),
+    (
+        "%a: !migraphx.shaped<2x3xi8, 3x1>",
+        "migraphx.unpack %a {axis = 0 : i64} : <2x3xi8, 3x1> -> <2x6xi8, 6x1>",
+        r"expected \[4, 3\]: twice the length of dimension 0",
+    ),
+    (
+        "%a: !migraphx.shaped<2x3xi8, 3x1>",
+        "migraphx.unpack %a {axis = 0 : i64, isUnsigned = true} : <2x3xi8, 3x1> -> <4x3xi8, 3x1>",
+        "isUnsigned = true for a result of i8",
+    ),
+    (A, f"migraphx.quant_dot %a, %a : {SHORT}, {SHORT} -> {SHORT}", "expected elements of i8 or of an 8-bit float"),
+    (
+        "%a: !migraphx.shaped<2x2xui8, 2x1>",
+        "migraphx.quant_dot %a, %a : <2x2xui8, 2x1>, <2x2xui8, 2x1> -> <2x2xi32, 2x1>",
+        "expected elements of i8 or of an 8-bit float, found ui8",
+    ),
+    (
+        "%a: !migraphx.shaped<2x2xi8, 2x1>",
+        "migraphx.quant_dot %a, %a : <2x2xi8, 2x1>, <2x2xi8, 2x1> -> <2x2xf32, 2x1>",
+        "a product of i8 has elements of i32, found f32",
+    ),
+    (
+        "%a: !migraphx.shaped<2x2xi8, 2x1>, %b: !migraphx.shaped<2x2xf8E4M3FN, 2x1>",
+        "migraphx.quant_dot %a, %b : <2x2xi8, 2x1>, <2x2xf8E4M3FN, 2x1> -> <2x2xi32, 2x1>",
+        "must have the same element type",
+    ),
+    (
+        "%a: !migraphx.shaped<2x3xi8, 3x1>",
+        "migraphx.quant_dot %a, %a : <2x3xi8, 3x1>, <2x3xi8, 3x1> -> <2x3xi32, 3x1>",
+        "3 columns and 2 rows",
+    ),
+    (I, "migraphx.quantizelinear %a, %a : <2x3xsi32, 3x1>, <2x3xsi32, 3x1> -> <2x3xsi8, 3x1>", "expected float"),
+    (
+        f"{A}, %b: !migraphx.shaped<2x3xf32, 3x1>",
+        f"migraphx.quantizelinear %a, %b : {SHORT}, <2x3xf32, 3x1> -> <2x3xsi8, 3x1>",
+        "same element type.*input: f16, scale: f32",
+    ),
+    (
+        f"{A}, %b: !migraphx.shaped<2x3xsi32, 3x1>",
+        f"migraphx.quantizelinear %a, %a, %b : {SHORT}, {SHORT}, <2x3xsi32, 3x1> -> <2x3xsi8, 3x1>",
+        "output: si8, bias: si32",
+    ),
+    (A, f"migraphx.quantizelinear %a, %a : {SHORT}, {SHORT} -> <2x4xsi8, 4x1>", "does not broadcast to"),
+    (
+        f"{A}, %b: !migraphx.shaped<2x3xsi8, 3x1>",
+        f"migraphx.dequantizelinear %b, %a : <2x3xsi8, 3x1>, {SHORT} -> <2x3xf32, 3x1>",
+        "scale: f16, output: f32",
+    ),
+    (
+        "%a: !migraphx.shaped<2x3xsi8, 3x1>",
+        "migraphx.dequantizelinear %a, %a : <2x3xsi8, 3x1>, <2x3xsi8, 3x1> -> <2x3xsi8, 3x1>",
+        "expected float elements",
+    ),
+    (A, f"migraphx.mlir.as.logical.shape %a : {SHORT} to tensor<6xf16>", "logical tensor of .* is tensor<2x3xf16>"),
     (A, f"migraphx.deref %a : {SHORT} -> {SHORT}", "the addresses must be ui64, found f16"),
     (
         "%a: !migraphx.shaped<2xsi64, 1>",
@@ -119,3 +203,13 @@ def test_refused(argument: str, op: str, message: str):
 def test_wrong_operand_type():
     with pytest.raises(XpagedError, match=r"migraphx\.shaped"):
         parse('func.func @f(%a: f32) { "migraphx.exp"(%a) : (f32) -> f32\n return }')
+
+
+def test_texts_that_do_not_parse():
+    A = "%a: !migraphx.shaped<2x2xi8, 2x1>"
+    for op, message in (
+        ("quant_dot %a scaled by %a, %a scaled by %a : <2x2xi8, 2x1>", "f4E2M1FN, a type that is not supported"),
+        ("quantizelinear %a : <2x2xi8, 2x1> -> <2x2xi8, 2x1>", "expected an input, a scale and perhaps a bias"),
+    ):
+        with pytest.raises(XpagedError, match=message):
+            parse(f"func.func @f({A}) {{\n  %r = migraphx.{op}\n  return\n}}")

@@ -94,6 +94,33 @@ BAD = [
     (f"tosa.concat %a {{axis = 2 : i32}} : ({T}) -> {T}", "axis 2 is out of range"),
     (f"tosa.reduce_max %a {{axis = 2 : i32}} : ({T}) -> {T}", "axis 2 is out of range"),
     (f"tosa.reduce_max %a {{axis = 1 : i32}} : ({T}) -> {T}", r"expected \[2, 1\]"),
+    (f"tosa.clamp %a : ({T}) -> {T}", "expected the attributes `min_val` and `max_val`"),
+    (f"tosa.clamp %a {{min_val = 0 : i8, max_val = 1 : i8}} : ({T}) -> {T}", "a bound of i8 for elements of"),
+    (f"tosa.clamp %a {{min_int = 0 : i64, max_int = 1 : i64}} : ({T}) -> {T}", "expected the attributes `min_val`"),
+    (f"tosa.clamp %a {{min_val = 1.0 : f16, max_val = 0.0 : f16}} : ({T}) -> {T}", "expected bounds in order, found 1"),
+    (f"tosa.pad %a, %i : ({T}, tensor<2x3xi32>) -> {T}", "expected the padding as a constant"),
+    (f"tosa.pad %a, %one : ({T}, tensor<1xi8>) -> {T}", r"two numbers of 0 or more for each of 2 dimensions, found"),
+    (f"tosa.logical_left_shift %a, %a : ({T}, {T}) -> {T}", "expected integer elements"),
+    (
+        "tosa.arithmetic_right_shift %i, %i {round = true} : (tensor<2x3xi32>, tensor<2x3xi32>) -> tensor<2x3xi32>",
+        "expected round = false",
+    ),
+    *(
+        (
+            f'tosa.custom {operands} {{domain_name = "rocmlir", implementation_attrs = "", operator_name = "{name}"}} '
+            f": ({', '.join(types)}) -> {result}",
+            message,
+        )
+        for name, operands, types, result, message in (
+            ("deref", "%a", [T], T, "'deref': takes no f16 to f16"),
+            ("unsigned_div", "%i", ["tensor<2x3xi32>"], "tensor<2x3xi32>", "expected 2 operands and 1 result, found 1"),
+            ("unsigned_div", "%a, %a", [T, T], T, "takes no f16 to f16"),
+            ("unsigned_div", "%a, %i", [T, "tensor<2x3xi32>"], T, "operands of one element type"),
+            ("unsigned_cast", "%a", [T], "tensor<2x3xf32>", "takes no f16 to f32"),
+            ("fp_to_int_cast", "%i", ["tensor<2x3xi32>"], "tensor<2x3xi8>", "takes no i32 to i8"),
+            ("fp_to_int_cast", "%a", [T], "tensor<3x2xi8>", "does not broadcast"),
+        )
+    ),
     (f"tosa.matmul %a, %a : ({T}, {T}) -> {T}", "expected operands of rank 3"),
     ("tosa.matmul %m, %m : (tensor<5x2x4xf16>, tensor<5x2x4xf16>) -> tensor<5x2x4xf16>", "do not multiply"),
     ("tosa.matmul %m, %n : (tensor<5x2x4xf16>, tensor<5x4x3xf16>) -> tensor<5x2x4xf16>", r"expected \[5, 2, 3\]"),

@@ -212,9 +212,50 @@ def test_deref(exact: bool):
         run("%x: tensor<1x2x4xi64>", DEREF, "tensor<1x2x4xf16>", addresses + 2, memory=memory)
 
 
+def test_bounds_and_shifts():
+    x = np.array([-128, -3, 5, 127], np.int8)
+    type = "tensor<4xi8>"
+    for op, wanted in (
+        ("tosa.clamp %x {min_val = 0 : i8, max_val = 5 : i8}", [0, 0, 5, 5]),
+        (
+            "tosa.clamp %x {min_int = -3 : i64, max_int = 6 : i64, min_fp = 0.0 : f32, max_fp = 0.0 : f32}",
+            [-3, -3, 5, 6],
+        ),
+    ):
+        np.testing.assert_array_equal(run(f"%x: {type}", f"%r = {op} : ({type}) -> {type}", type, x), wanted)
+    for op, wanted in (
+        ("logical_left_shift", [0, -12, 20, -4]),
+        ("logical_right_shift", [32, 63, 1, 31]),
+        ("arithmetic_right_shift", [-32, -1, 1, 31]),
+    ):
+        round = " {round = false}" if op.startswith("arith") else ""
+        body = f"%r = tosa.{op} %x, %y{round} : ({type}, {type}) -> {type}"
+        found = run(f"%x: {type}, %y: {type}", body, type, x, np.full(4, 2, np.int8))
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_clamp_and_nan():
+    x = np.array([np.nan, -9, 9], np.float32)
+    for mode, wanted in (("", [np.nan, -1, 2]), (", nan_mode = #tosa.nan_mode<IGNORE>", [-1, -1, 2])):
+        body = (
+            f"%r = tosa.clamp %x {{min_val = -1.0 : f32, max_val = 2.0 : f32{mode}}} : (tensor<3xf32>) -> tensor<3xf32>"
+        )
+        np.testing.assert_array_equal(run("%x: tensor<3xf32>", body, "tensor<3xf32>", x), wanted)
+
+
+def test_pad():
+    x = np.arange(6, dtype=F16).reshape(2, 3)
+    body = """
+      %c = "tosa.const"() <{values = dense<-1.0> : tensor<1xf16>}> : () -> tensor<1xf16>
+      %p = tosa.const_shape {values = dense<[1, 0, 0, 2]> : tensor<4xindex>} : () -> !tosa.shape<4>
+      %r = tosa.pad %x, %p, %c : (tensor<2x3xf16>, !tosa.shape<4>, tensor<1xf16>) -> tensor<3x5xf16>"""
+    wanted = np.pad(x, ((1, 0), (0, 2)), constant_values=-1)
+    np.testing.assert_array_equal(run("%x: tensor<2x3xf16>", body, "tensor<3x5xf16>", x), wanted)
+
+
 def test_unknown_custom_operator():
-    body = DEREF.replace('"deref"', '"unsigned_div"')
-    with pytest.raises(XpagedError, match="no rule for the custom operator 'unsigned_div'"):
+    body = DEREF.replace('"deref"', '"conv_bwd_data"')
+    with pytest.raises(XpagedError, match="no rule for the custom operator 'conv_bwd_data'"):
         run("%x: tensor<1x2x4xi64>", body, "tensor<1x2x4xf16>", np.zeros((1, 2, 4), np.int64))
 
 

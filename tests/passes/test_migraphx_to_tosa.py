@@ -79,15 +79,16 @@ def test_constants_are_made_once():
 
 
 def test_errors_point_to_the_operation():
-    text = """func.func @f(%x: !migraphx.shaped<4xui8, 1>) -> !migraphx.shaped<4xui8, 1> {
-  %0 = migraphx.max %x, %x : <4xui8, 1>, <4xui8, 1> -> <4xui8, 1>
-  return %0 : !migraphx.shaped<4xui8, 1>
+    text = """func.func @f(%x: !migraphx.shaped<4xf32, 1>) -> !migraphx.shaped<4xi64, 1> {
+  %0 = migraphx.quantizelinear %x, %x : <4xf32, 1>, <4xf32, 1> -> <4xi64, 1>
+  return %0 : !migraphx.shaped<4xi64, 1>
 }"""
     with pytest.raises(XpagedError) as caught:
-        CONVERT.apply(parse(text, "max.mlir"))
+        CONVERT.apply(parse(text, "quantize.mlir"))
     rendered = caught.value.render()
-    assert rendered.startswith("max.mlir:2:8: error: 'migraphx.max' of unsigned integers is not supported")
-    assert "found: !migraphx.shaped<4xui8, 1>" in rendered
+    assert rendered.startswith("quantize.mlir:2:8: error: 'migraphx.quantizelinear' to i64 is not supported")
+    assert "found: !migraphx.shaped<4xi64, 1>" in rendered
+    assert "expected: integers of up to 32 bits" in rendered
 
 
 def test_only_migraphx_is_taken():

@@ -134,13 +134,27 @@ def matmul(x: Array, y: Array, dtype: np.dtype[Any], exact: bool) -> Array:
 
 
 def cast(x: Array, dtype: np.dtype[Any], *, nearest: bool) -> Array:
-    """A conversion; from floats to integers to nearest or toward zero, to truth values by "not zero"."""
+    """A conversion; to truth values by "not zero", from floats to integers to nearest or toward zero.
+
+    Floats that no integer of the type is near become the nearest one, and NaN 0. Integers wrap.
+    """
     if dtype == np.bool_:
         return x != 0
-    if is_float(x.dtype):
-        x = wide(x, x.dtype == np.float64)
-        return np.rint(x).astype(dtype) if nearest and not is_float(dtype) else x.astype(dtype)
-    return x.astype(dtype)
+    if not is_float(x.dtype):
+        return x.astype(dtype)
+    x = wide(x, x.dtype == np.float64)
+    if is_float(dtype):
+        return x.astype(dtype)
+    limits = np.iinfo(dtype)
+    whole = np.rint(x) if nearest else np.trunc(x)
+    high, low = whole >= float(limits.max), whole <= float(limits.min)
+    result = np.where(high | low | np.isnan(whole), 0, whole).astype(dtype)
+    return np.where(high, limits.max, np.where(low, limits.min, result)).astype(dtype, copy=False)
+
+
+def pad(x: Array, margins: Sequence[tuple[int, int]], value: int | float) -> Array:
+    """More elements around `x`, all equal to `value`."""
+    return np.pad(x, margins, constant_values=np.asarray(value).astype(x.dtype))
 
 
 def read_addresses(memory: Memory, addresses: Array, dtype: np.dtype[Any]) -> Array:

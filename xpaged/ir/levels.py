@@ -74,6 +74,9 @@ _OPERATIONS: dict[str, frozenset[Level]] = {
     "rock.gridwise_attention_accel": frozenset({Level.GRIDWISE}),
 }
 
+# Operations of the first level whose other side is a tensor.
+_BOUNDARY = frozenset({"migraphx.mlir.as.logical.shape", "migraphx.mlir.as.underlying.shape"})
+
 # A deref is lazy: until tiles are loaded, its view may only be described further or handed to attention.
 _LAZY_USERS = frozenset({"rock.transform", "rock.attention", "rock.gridwise_attention_accel"})
 _TILE_READERS = frozenset({"rock.transform", "rock.tile_load"})
@@ -98,7 +101,9 @@ def _levels_of_type(type: Attribute) -> frozenset[Level]:
 
 
 def _values(op: Operation) -> list[SSAValue]:
-    """The values that an operation defines: its results and the arguments of its blocks."""
+    """The values that an operation defines and that must fit its level: results and the arguments of its blocks."""
+    if op.name in _BOUNDARY:
+        return []
     arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
     return [*op.results, *arguments]
 

@@ -4,9 +4,20 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, TensorType, UnknownLoc, f32, i8
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    LocationAttr,
+    TensorType,
+    UnknownLoc,
+    f32,
+    i1,
+    i8,
+    i32,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from xpaged.dialects import rocmlir_names
 from xpaged.dialects.tosa import elementwise, ops
 from xpaged.dialects.tosa.base import ShapeType
 from xpaged.dialects.tosa.constants import ConstOp, ConstShapeOp, constant_of
@@ -107,6 +118,33 @@ class TosaBuilder:
             return a
         return self.insert(elementwise.CastOp(a, TensorType(element_type, type.get_shape()))).output
 
+    def compare(self, op_type: type[elementwise.CompareOp], a: SSAValue, b: SSAValue) -> SSAValue:
+        """A comparison of two tensors of one rank and element type, as truth values."""
+        return self.insert(op_type(a, b, TensorType(i1, broadcast_type(a, b).get_shape()))).output
+
+    def select(self, condition: SSAValue, on_true: SSAValue, on_false: SSAValue) -> SSAValue:
+        """A choice between two tensors of one rank and element type."""
+        chosen = broadcast_type(on_true, on_false)
+        shape = broadcast_type(condition, on_true).get_shape()
+        shape = [max(m, n) for m, n in zip(shape, chosen.get_shape(), strict=True)]
+        result = TensorType(chosen.element_type, shape)
+        return self.insert(elementwise.SelectOp(condition, on_true, on_false, result)).output
+
+    def clamp(self, a: SSAValue, low: int | float, high: int | float) -> SSAValue:
+        """The nearest values from `low` to `high`."""
+        return self.insert(elementwise.ClampOp(a, low, high)).output
+
+    def custom(self, operator: str, operands: Sequence[SSAValue], result: TensorType[Any]) -> SSAValue:
+        """One of rocMLIR's own operators."""
+        return self.insert(ops.CustomOp(operator, rocmlir_names.DOMAIN, operands, [result])).outputs[0]
+
+    def softmax(self, a: SSAValue, axis: int) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """The softmax along `axis`, and on the way there the largest elements and the sums of exponentials."""
+        largest = self.reduce(ops.ReduceMaxOp, a, axis)
+        exponentials = self.unary(elementwise.ExpOp, self.binary(elementwise.SubOp, a, largest))
+        total = self.reduce(ops.ReduceSumOp, exponentials, axis)
+        return self.mul(exponentials, self.unary(elementwise.ReciprocalOp, total)), largest, total
+
     def reduce(self, op_type: type[ops.ReduceOp], a: SSAValue, axis: int) -> SSAValue:
         """A reduction along one axis, which keeps length 1."""
         type = tensor_of(a)
@@ -114,11 +152,11 @@ class TosaBuilder:
         return self.insert(op_type(a, axis, TensorType(type.element_type, shape))).output
 
     def matmul(self, a: SSAValue, b: SSAValue, element_type: Attribute) -> SSAValue:
-        """The products of two batches of matrices, summed in f32."""
+        """The products of two batches of matrices, summed in f32, those of integers in i32."""
         (batch, rows, _), (_, _, columns) = tensor_of(a).get_shape(), tensor_of(b).get_shape()
-        zero = self.splat(TensorType(tensor_of(a).element_type, [1]), 0.0)
+        zero = self.splat(TensorType(tensor_of(a).element_type, [1]), 0)
         op = ops.MatMulOp(a, b, [zero, zero], TensorType(element_type, [batch, rows, columns]))
-        op.attributes["acc_type"] = f32
+        op.attributes["acc_type"] = i32 if isinstance(element_type, IntegerType) else f32
         return self.insert(op).output
 
 

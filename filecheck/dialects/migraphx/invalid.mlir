@@ -51,3 +51,35 @@ func.func @missing_strides(%a: !migraphx.shaped<2x4xf16>) {
   return
 }
 // CHECK: expected `,` and a `x`-separated list in non-scalar migraphx.shaped type
+
+// -----
+
+func.func @pad(%a: !migraphx.shaped<2x4xf16, 4x1>) {
+  %0 = migraphx.pad %a {mode = 2 : i32, pads = [0, 0, 0, 0], value = 0.0 : f32} : <2x4xf16, 4x1> -> <2x4xf16, 4x1>
+  return
+}
+// CHECK: 'migraphx.pad' op: expected mode 0 (constant), found 2
+
+// -----
+
+func.func @quantizelinear(%x: !migraphx.shaped<2x4xf32, 4x1>, %z: !migraphx.shaped<2x4xi32, 4x1>) {
+  %0 = migraphx.quantizelinear %x, %x, %z : <2x4xf32, 4x1>, <2x4xf32, 4x1>, <2x4xi32, 4x1> -> <2x4xi8, 4x1>
+  return
+}
+// CHECK: 'migraphx.quantizelinear' op: {output, bias} must have the same element type, found output: i8, bias: i32
+
+// -----
+
+func.func @quant_dot(%a: !migraphx.shaped<4x4xi8, 4x1>) {
+  %0 = migraphx.quant_dot %a, %a : <4x4xi8, 4x1>, <4x4xi8, 4x1> -> <4x4xi8, 4x1>
+  return
+}
+// CHECK: 'migraphx.quant_dot' op: a product of i8 has elements of i32, found i8
+
+// -----
+
+func.func @unpack(%a: !migraphx.shaped<4x4xi8, 4x1>) {
+  %0 = migraphx.unpack %a {axis = 1 : i64} : <4x4xi8, 4x1> -> <4x4xi8, 4x1>
+  return
+}
+// CHECK: 'migraphx.unpack' op: the result has shape [4, 4], expected [4, 8]: twice the length of dimension 1

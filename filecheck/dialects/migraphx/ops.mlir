@@ -103,3 +103,72 @@ func.func @pages(%a: !migraphx.shaped<1x2x8xui64, 16x8x1>) {
   %0 = migraphx.deref %a : <1x2x8xui64, 16x8x1> -> <1x2x8xf16, 16x8x1>
   return
 }
+
+// CHECK-LABEL: func.func @more_views
+func.func @more_views(%a: !migraphx.shaped<2x3x4xf16, 12x4x1>) {
+  // CHECK-NEXT: migraphx.flatten %{{.*}} {axis = 1 : i64} : <2x3x4xf16, 12x4x1> -> <2x12xf16, 12x1>
+  %0 = migraphx.flatten %a {axis = 1 : i64} : <2x3x4xf16, 12x4x1> -> <2x12xf16, 12x1>
+  // CHECK-NEXT: migraphx.flatten %{{.*}} {axis = 0 : i64} : <2x3x4xf16, 12x4x1> -> <1x24xf16, 24x1>
+  %1 = migraphx.flatten %a {axis = 0 : i64} : <2x3x4xf16, 12x4x1> -> <1x24xf16, 24x1>
+  // CHECK-NEXT: migraphx.pad %{{.*}} {mode = 0 : i32, pads = [0, 1, 0, 0, 0, 2], value = 0.000000e+00 : f32} : <2x3x4xf16, 12x4x1> -> <2x4x6xf16, 24x6x1>
+  %2 = migraphx.pad %a {mode = 0 : i32, pads = [0, 1, 0, 0, 0, 2], value = 0.000000e+00 : f32} : <2x3x4xf16, 12x4x1> -> <2x4x6xf16, 24x6x1>
+  // CHECK-NEXT: %[[T:.*]] = migraphx.mlir.as.logical.shape %{{.*}} : <2x3x4xf16, 12x4x1> to tensor<2x3x4xf16>
+  %3 = migraphx.mlir.as.logical.shape %a : <2x3x4xf16, 12x4x1> to tensor<2x3x4xf16>
+  // CHECK-NEXT: migraphx.mlir.as.underlying.shape %[[T]] : tensor<2x3x4xf16> to <2x3x4xf16, 12x1x3>
+  %4 = migraphx.mlir.as.underlying.shape %3 : tensor<2x3x4xf16> to <2x3x4xf16, 12x1x3>
+  return
+}
+
+// CHECK-LABEL: func.func @quantized
+func.func @quantized(%x: !migraphx.shaped<2x4xf32, 4x1>, %s: !migraphx.shaped<1x4xf32, 4x1>, %z: !migraphx.shaped<1x4xsi8, 4x1>, %u: !migraphx.shaped<2x4xui8, 4x1>, %f: !migraphx.shaped<2x4xf8E4M3FNUZ, 4x1>) {
+  // CHECK-NEXT: %[[Q:.*]] = migraphx.quantizelinear %{{.*}}, %{{.*}}, %{{.*}} : <2x4xf32, 4x1>, <1x4xf32, 4x1>, <1x4xsi8, 4x1> -> <2x4xsi8, 4x1>
+  %0 = migraphx.quantizelinear %x, %s, %z : <2x4xf32, 4x1>, <1x4xf32, 4x1>, !migraphx.shaped<1x4xsi8, 4x1> -> <2x4xsi8, 4x1>
+  // CHECK-NEXT: migraphx.quantizelinear %{{.*}}, %{{.*}} : <2x4xf32, 4x1>, <1x4xf32, 4x1> -> <2x4xi8, 4x1>
+  %1 = migraphx.quantizelinear %x, %s : <2x4xf32, 4x1>, <1x4xf32, 4x1> -> <2x4xi8, 4x1>
+  // CHECK-NEXT: migraphx.dequantizelinear %[[Q]], %{{.*}}, %{{.*}} : <2x4xsi8, 4x1>, <1x4xf32, 4x1>, <1x4xsi8, 4x1> -> <2x4xf32, 4x1>
+  %2 = migraphx.dequantizelinear %0, %s, %z : <2x4xsi8, 4x1>, <1x4xf32, 4x1>, <1x4xsi8, 4x1> -> <2x4xf32, 4x1>
+  // CHECK-NEXT: migraphx.dequantizelinear %{{.*}}, %{{.*}} : <2x4xui8, 4x1>, <1x4xf32, 4x1> -> <2x4xf32, 4x1>
+  %3 = migraphx.dequantizelinear %u, %s : <2x4xui8, 4x1>, <1x4xf32, 4x1> -> <2x4xf32, 4x1>
+  %4 = migraphx.transpose %1 {permutation = [1, 0]} : <2x4xi8, 4x1> -> <4x2xi8, 1x4>
+  // CHECK: migraphx.quant_dot %{{.*}}, %{{.*}} {perf_config = "x"} : <2x4xi8, 4x1>, <4x2xi8, 1x4> -> <2x2xi32, 2x1>
+  %5 = migraphx.quant_dot %1, %4 {perf_config = "x"} : <2x4xi8, 4x1>, <4x2xi8, 1x4> -> <2x2xi32, 2x1>
+  %6 = migraphx.transpose %f {permutation = [1, 0]} : <2x4xf8E4M3FNUZ, 4x1> -> <4x2xf8E4M3FNUZ, 1x4>
+  // CHECK: migraphx.quant_dot %{{.*}}, %{{.*}} : <2x4xf8E4M3FNUZ, 4x1>, <4x2xf8E4M3FNUZ, 1x4> -> <2x2xf32, 2x1>
+  %7 = migraphx.quant_dot %f, %6 : <2x4xf8E4M3FNUZ, 4x1>, <4x2xf8E4M3FNUZ, 1x4> -> <2x2xf32, 2x1>
+  // CHECK-NEXT: migraphx.unpack %{{.*}} {axis = 1 : i64} : <2x4xui8, 4x1> -> <2x8xui8, 8x1>
+  %8 = migraphx.unpack %u {axis = 1 : i64} : <2x4xui8, 4x1> -> <2x8xui8, 8x1>
+  // CHECK-NEXT: migraphx.unpack %{{.*}} {isUnsigned = false, axis = -2 : i64} : <2x4xi8, 4x1> -> <4x4xi8, 4x1>
+  %9 = migraphx.unpack %1 {isUnsigned = false, axis = -2 : i64} : <2x4xi8, 4x1> -> <4x4xi8, 4x1>
+  return
+}
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: !migraphx.shaped<1x4x2x8xf16, 64x16x8x1>, %k: !migraphx.shaped<1x2x8x6xf16, 96x48x6x1>, %v: !migraphx.shaped<1x2x6x8xf16, 96x48x8x1>, %b: !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>, %l: !migraphx.shaped<1x4xsi32, 4x1>, %o: !migraphx.shaped<1x4xi32, 4x1>) {
+  // CHECK-NEXT: migraphx.attention %{{.*}}, %{{.*}}, %{{.*}} {
+  // CHECK-NEXT: } : <1x4x2x8xf16, 64x16x8x1>, <1x2x8x6xf16, 96x48x6x1>, <1x2x6x8xf16, 96x48x8x1> -> <1x4x2x8xf16, 64x16x8x1>
+  %0 = migraphx.attention %q, %k, %v {
+  } : <1x4x2x8xf16, 64x16x8x1>, <1x2x8x6xf16, 96x48x6x1>, <1x2x6x8xf16, 96x48x8x1> -> <1x4x2x8xf16, 64x16x8x1>
+  // CHECK-NEXT: migraphx.attention %{{.*}}, %{{.*}}, %{{.*}} pre_softmax_inputs(%{{.*}} : !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>) current_seq_len(%{{.*}} : !migraphx.shaped<1x4xsi32, 4x1>) prefix_offset(%{{.*}} : !migraphx.shaped<1x4xi32, 4x1>) {
+  // CHECK-NEXT: ^{{.*}}(%[[QK:.*]]: !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>, %[[BIAS:.*]]: !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>):
+  // CHECK-NEXT: %[[SUM:.*]] = migraphx.add %[[QK]], %[[BIAS]]
+  // CHECK-NEXT: migraphx.yield %[[SUM]] : !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>
+  // CHECK-NEXT: } softmax_type = f32 features = "kvcache|causal|prefix_offset|sliding_window" slidingWindowSize = 3 {perf_config = "attn:v3"} : <1x4x2x8xf16, 64x16x8x1>, <1x2x8x6xf16, 96x48x6x1>, <1x2x6x8xf16, 96x48x8x1> -> <1x4x2x8xf16, 64x16x8x1>, !migraphx.shaped<1x4x2xf32, 8x2x1>
+  %1, %2 = migraphx.attention %q, %k, %v
+    pre_softmax_inputs(%b : !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>)
+    current_seq_len(%l : !migraphx.shaped<1x4xsi32, 4x1>)
+    prefix_offset(%o : <1x4xi32, 4x1>) {
+    ^bb0(%qk: !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>, %bias: !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>):
+      %sum = migraphx.add %qk, %bias : <1x4x2x6xf16, 48x12x6x1>, <1x4x2x6xf16, 48x12x6x1> -> <1x4x2x6xf16, 48x12x6x1>
+      migraphx.yield %sum : !migraphx.shaped<1x4x2x6xf16, 48x12x6x1>
+    } softmax_type = f32 features = "kvcache|causal|sliding_window|prefix_offset" slidingWindowSize = 3 {perf_config = "attn:v3"}
+    : <1x4x2x8xf16, 64x16x8x1>, <1x2x8x6xf16, 96x48x6x1>, <1x2x6x8xf16, 96x48x8x1>
+    -> !migraphx.shaped<1x4x2x8xf16, 64x16x8x1>, !migraphx.shaped<1x4x2xf32, 8x2x1>
+  // CHECK: } features = splitkv splitKV = 3 : {{.*}} -> <1x4x3x2x8xf16, 192x48x16x8x1>, !migraphx.shaped<1x4x3x2xf16, 24x6x2x1>
+  %3, %4 = migraphx.attention %q, %k, %v {
+    ^bb0(%qk: !migraphx.shaped<1x4x3x2x2xf16, 48x12x4x2x1>):
+      migraphx.yield
+    } features = splitkv splitKV = 3
+    : <1x4x2x8xf16, 64x16x8x1>, <1x2x8x6xf16, 96x48x6x1>, <1x2x6x8xf16, 96x48x8x1>
+    -> <1x4x3x2x8xf16, 192x48x16x8x1>, <1x4x3x2xf16, 24x6x2x1>
+  return
+}

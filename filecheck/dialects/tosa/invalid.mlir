@@ -37,3 +37,28 @@ func.func @dynamic(%a: tensor<?x3xf16>) {
   return
 }
 // CHECK: 'tosa.exp' op: dynamic shapes are not supported, found tensor<?x3xf16>
+
+// -----
+
+func.func @pad(%a: tensor<2x3xf16>) {
+  %p = tosa.const_shape {values = dense<[0, 1]> : tensor<2xindex>} : () -> !tosa.shape<2>
+  %0 = tosa.pad %a, %p : (tensor<2x3xf16>, !tosa.shape<2>) -> tensor<2x3xf16>
+  return
+}
+// CHECK: 'tosa.pad' op: expected two numbers of 0 or more for each of 2 dimensions, found [0, 1]
+
+// -----
+
+func.func @clamp(%a: tensor<2x3xi8>) {
+  %0 = tosa.clamp %a {min_val = 5 : i8, max_val = -5 : i8} : (tensor<2x3xi8>) -> tensor<2x3xi8>
+  return
+}
+// CHECK: 'tosa.clamp' op: expected bounds in order, found 5 and -5
+
+// -----
+
+func.func @custom(%a: tensor<2x3xf16>) {
+  %0 = tosa.custom %a {domain_name = "rocmlir", implementation_attrs = "", operator_name = "deref"} : (tensor<2x3xf16>) -> tensor<2x3xf16>
+  return
+}
+// CHECK: 'tosa.custom' op 'deref': takes no f16 to f16

@@ -123,3 +123,25 @@ func.func @products(%a: tensor<5x2x4xf16>, %b: tensor<5x4x3xf16>, %t: tensor<1x2
   %5 = tosa.custom %t {domain_name = "rocmlir", implementation_attrs = "", operator_name = "deref"} : (tensor<1x2x8xi64>) -> tensor<1x2x8xf16>
   return
 }
+
+// CHECK-LABEL: func.func @bounds
+func.func @bounds(%a: tensor<2x3xf16>, %b: tensor<2x3xi8>) {
+  %value = "tosa.const"() <{values = dense<0.5> : tensor<1xf16>}> : () -> tensor<1xf16>
+  %around = tosa.const_shape {values = dense<[0, 1, 2, 0]> : tensor<4xindex>} : () -> !tosa.shape<4>
+  %older = "tosa.const"() <{value = dense<[[0, 1], [2, 0]]> : tensor<2x2xi32>}> : () -> tensor<2x2xi32>
+  // CHECK: tosa.pad %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x3xf16>, !tosa.shape<4>, tensor<1xf16>) -> tensor<3x5xf16>
+  %0 = tosa.pad %a, %around, %value : (tensor<2x3xf16>, !tosa.shape<4>, tensor<1xf16>) -> tensor<3x5xf16>
+  // CHECK-NEXT: tosa.pad %{{.*}}, %{{.*}} : (tensor<2x3xf16>, tensor<2x2xi32>) -> tensor<3x5xf16>
+  %1 = tosa.pad %a, %older : (tensor<2x3xf16>, tensor<2x2xi32>) -> tensor<3x5xf16>
+  // CHECK-NEXT: tosa.clamp %{{.*}} {min_val = -1.000000e+00 : f16, max_val = 1.000000e+00 : f16} : (tensor<2x3xf16>) -> tensor<2x3xf16>
+  %2 = tosa.clamp %a {min_val = -1.0 : f16, max_val = 1.0 : f16} : (tensor<2x3xf16>) -> tensor<2x3xf16>
+  // CHECK-NEXT: tosa.clamp %{{.*}} {min_int = 0 : i64, max_int = 6 : i64, min_fp = 0.000000e+00 : f32, max_fp = 6.000000e+00 : f32} : (tensor<2x3xi8>) -> tensor<2x3xi8>
+  %3 = tosa.clamp %b {min_int = 0 : i64, max_int = 6 : i64, min_fp = 0.0 : f32, max_fp = 6.0 : f32} : (tensor<2x3xi8>) -> tensor<2x3xi8>
+  // CHECK-NEXT: tosa.logical_left_shift %{{.*}}, %{{.*}} : (tensor<2x3xi8>, tensor<2x3xi8>) -> tensor<2x3xi8>
+  %4 = tosa.logical_left_shift %b, %b : (tensor<2x3xi8>, tensor<2x3xi8>) -> tensor<2x3xi8>
+  // CHECK-NEXT: tosa.logical_right_shift
+  %5 = tosa.logical_right_shift %b, %b : (tensor<2x3xi8>, tensor<2x3xi8>) -> tensor<2x3xi8>
+  // CHECK-NEXT: tosa.arithmetic_right_shift %{{.*}}, %{{.*}} {round = false} : (tensor<2x3xi8>, tensor<2x3xi8>) -> tensor<2x3xi8>
+  %6 = tosa.arithmetic_right_shift %b, %b {round = false} : (tensor<2x3xi8>, tensor<2x3xi8>) -> tensor<2x3xi8>
+  return
+}

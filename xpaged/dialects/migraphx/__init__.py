@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from xpaged.dialects.migraphx import elementwise, ops
+from xpaged.dialects.migraphx import attention, boundary, elementwise, ops, quantize
 from xpaged.dialects.migraphx.shaped import MIXRShapedType
 
 MIGraphX = Dialect(
@@ -36,6 +36,8 @@ MIGraphX = Dialect(
         elementwise.TanhOp,
         ops.TransposeOp,
         ops.ReshapeOp,
+        ops.FlattenOp,
+        ops.PadOp,
         ops.SliceOp,
         ops.BroadcastOp,
         ops.MultiBroadcastOp,
@@ -45,6 +47,14 @@ MIGraphX = Dialect(
         ops.ReduceMeanOp,
         ops.DotOp,
         ops.DerefOp,
+        quantize.QuantizeLinearOp,
+        quantize.DeQuantizeLinearOp,
+        quantize.QuantDotOp,
+        quantize.UnpackOp,
+        boundary.AsLogicalShapeOp,
+        boundary.AsUnderlyingShapeOp,
+        attention.AttentionOp,
+        attention.YieldOp,
     ],
     [MIXRShapedType],
 )

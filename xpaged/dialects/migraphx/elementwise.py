@@ -3,13 +3,13 @@
 from abc import ABC
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Commutative, ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xpaged.dialects.migraphx.base import SHAPED, MIGraphXOp, expect_same_element_type, shaped
+from xpaged.dialects.migraphx.base import SHAPED, MIGraphXOp, expect_float, expect_same_element_type, shaped
 from xpaged.dialects.migraphx.shaped import MIXRShapedType, signless
 from xpaged.dialects.shape_checks import expect_broadcastable, expect_shape, shape_of
 from xpaged.ir import dense
@@ -95,9 +95,13 @@ class DivOp(BinaryOp):
 
 @irdl_op_definition
 class PowOp(BinaryOp):
-    """`inA` to the power `inB`."""
+    """`inA` to the power `inB`, both floats."""
 
     name = "migraphx.pow"
+
+    def verify_(self) -> None:
+        super().verify_()
+        expect_float(self, self.in_a)
 
 
 @irdl_op_definition
@@ -192,8 +196,7 @@ class FloatUnaryOp(UnaryOp, ABC):
 
     def verify_(self) -> None:
         super().verify_()
-        if not isinstance(shaped(self.in_a).element_type, AnyFloat):
-            raise VerifyException(f"'{self.name}' op: expected float elements, found {self.in_a.type}")
+        expect_float(self, self.in_a)
 
 
 @irdl_op_definition

@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import I64, AnyFloat, IntegerAttr, IntegerType, Signedness, i64
+from xdsl.dialects.builtin import I32, I64, Float32Type, FloatAttr, IntegerAttr, IntegerType, Signedness, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -13,6 +13,8 @@ from xpaged.dialects.migraphx.base import (
     SHAPED,
     I64Array,
     MIGraphXOp,
+    expect_float,
+    expect_product,
     expect_same_element_type,
     i64_array,
     ints,
@@ -30,8 +32,12 @@ class ViewOp(MIGraphXOp, ABC):
     assembly_format = "$input attr-dict `:` custom<Shaped>(type($input)) `->` custom<Shaped>(type($output))"
 
     def verify_(self) -> None:
-        expect_same_element_type(self, input=self.input, output=self.output)
+        self.verify_element_types()
         self.verify_shape(shape_of(self, self.input))
+
+    def verify_element_types(self) -> None:
+        """Check what the elements are."""
+        expect_same_element_type(self, input=self.input, output=self.output)
 
     def verify_shape(self, source: tuple[int, ...]) -> None:
         """Check the attributes and the result's shape; `source` is the operand's."""
@@ -90,6 +96,50 @@ class ReshapeOp(ViewOp):
             raise VerifyException(
                 f"'{self.name}' op: input and output element counts do not match: {prod(source)} and {prod(result)}"
             )
+
+
+@irdl_op_definition
+class FlattenOp(ViewOp):
+    """Two dimensions: the product of the lengths before `axis`, and of those from it on."""
+
+    name = "migraphx.flatten"
+    axis = prop_def(IntegerAttr[I64])
+
+    def verify_shape(self, source: tuple[int, ...]) -> None:
+        axis = self.axis.value.data
+        if not -len(source) <= axis <= len(source):
+            raise VerifyException(f"'{self.name}' op: axis {axis} is out of range for rank {len(source)}")
+        axis += len(source) if axis < 0 else 0
+        expect_shape(self, self.output, [prod(source[:axis]), prod(source[axis:])], f"two parts around axis {axis}")
+
+
+@irdl_op_definition
+class PadOp(ViewOp):
+    """More elements around the operand, all equal to `value`: `pads` is how many before each dimension, then after."""
+
+    name = "migraphx.pad"
+    pads = prop_def(I64Array)
+    value = prop_def(FloatAttr[Float32Type])
+    mode = prop_def(IntegerAttr[I32])
+
+    def margins(self) -> list[tuple[int, int]]:
+        """How many elements are added before and after each dimension."""
+        pads, rank = ints(self.pads), shaped(self.input).get_num_dims()
+        return list(zip(pads[:rank], pads[rank:], strict=True))
+
+    def verify_shape(self, source: tuple[int, ...]) -> None:
+        pads, mode, value = ints(self.pads), self.mode.value.data, self.value.value.data
+        if len(pads) != 2 * len(source) or any(n < 0 for n in pads):
+            raise VerifyException(
+                f"'{self.name}' op: expected {2 * len(source)} pads of 0 or more, before and after each of the "
+                f"{len(source)} dimensions, found {list(pads)}"
+            )
+        if mode != 0:
+            raise VerifyException(f"'{self.name}' op: expected mode 0 (constant), found {mode}")
+        if isinstance(shaped(self.input).element_type, IntegerType) and not value.is_integer():
+            raise VerifyException(f"'{self.name}' op: {value} is no element of {self.input.type}")
+        expected = [a + n + b for n, (a, b) in zip(source, self.margins(), strict=True)]
+        expect_shape(self, self.output, expected, "the operand's with the pads")
 
 
 @irdl_op_definition
@@ -168,8 +218,7 @@ class SoftmaxOp(ViewOp):
         super().__init__(operands=[input], properties={"axis": IntegerAttr(axis, i64)}, result_types=[result])
 
     def verify_shape(self, source: tuple[int, ...]) -> None:
-        if not isinstance(shaped(self.input).element_type, AnyFloat):
-            raise VerifyException(f"'{self.name}' op: expected float elements, found {self.input.type}")
+        expect_float(self, self.input)
         normalized_axis(self, self.axis.value.data, len(source))
         expect_shape(self, self.output, source, "that of the operand")
 
@@ -204,9 +253,13 @@ class ReduceSumOp(ReduceOp):
 
 @irdl_op_definition
 class ReduceMeanOp(ReduceOp):
-    """The mean of the elements."""
+    """The mean of the elements, which are floats."""
 
     name = "migraphx.reduce_mean"
+
+    def verify_shape(self, source: tuple[int, ...]) -> None:
+        expect_float(self, self.input)
+        super().verify_shape(source)
 
 
 @irdl_op_definition
@@ -226,27 +279,10 @@ class DotOp(MIGraphXOp):
         super().__init__(operands=[a, b], result_types=[result])
 
     def verify_(self) -> None:
-        a, b = shape_of(self, self.in_a), shape_of(self, self.in_b)
-        types = (self.in_a.type, self.in_b.type)
         expect_same_element_type(self, inA=self.in_a, inB=self.in_b)
-        for value in (self.in_a, self.output):
-            if not isinstance(shaped(value).element_type, AnyFloat):
-                raise VerifyException(f"'{self.name}' op: expected float elements, found {value.type}")
-        if len(a) < 2 or len(b) < 2:
-            raise VerifyException(
-                f"'{self.name}' op: expect operand to have rank greater or equal to 2, found {types[0]} and {types[1]}"
-            )
-        if a[-1] != b[-2]:
-            raise VerifyException(
-                f"'{self.name}' op: {types[0]} and {types[1]} are incompatible: {a[-1]} columns and {b[-2]} rows"
-            )
-        batch, other = a[:-2], b[:-2]
-        if other != batch and any(n != 1 for n in other):
-            raise VerifyException(
-                f"'{self.name}' op: batch dimension mismatch: {types[0]} and {types[1]} have "
-                f"{list(batch)} and {list(other)}"
-            )
-        expect_shape(self, self.output, [*batch, a[-2], b[-1]], "the product's")
+        expect_float(self, self.in_a)
+        expect_float(self, self.output)
+        expect_product(self, self.in_a, self.in_b, self.output)
 
 
 @irdl_op_definition

@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import AnyFloat, IntAttr, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import AttrConstraint, IRDLOperation, ParsePropInAttrDict, base, irdl_attr_definition, traits_def
 from xdsl.parser import AttrParser
@@ -58,3 +58,9 @@ def expect_float(op: IRDLOperation, value: SSAValue) -> None:
     """VerifyException when `value` does not hold floats."""
     if not isinstance(element_of(value), AnyFloat):
         raise VerifyException(f"'{op.name}' op: expected float elements, found {value.type}")
+
+
+def expect_integer(op: IRDLOperation, value: SSAValue) -> None:
+    """VerifyException when `value` does not hold integers."""
+    if not isinstance(element_of(value), IntegerType):
+        raise VerifyException(f"'{op.name}' op: expected integer elements, found {value.type}")

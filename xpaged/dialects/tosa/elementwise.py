@@ -1,15 +1,18 @@
 """TOSA operations that work element by element; dimensions of length 1 are broadcast."""
 
 from abc import ABC
+from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, i1
+from xdsl.dialects.builtin import I1, AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
 from xdsl.dialects.tosa import NanModeAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    base,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -18,7 +21,7 @@ from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
 from xpaged.dialects.shape_checks import expect_broadcastable, expect_shape, shape_of
-from xpaged.dialects.tosa.base import TENSOR, TosaOp, element_of, expect_element_type, expect_float
+from xpaged.dialects.tosa.base import TENSOR, TosaOp, element_of, expect_element_type, expect_float, expect_integer
 from xpaged.dialects.tosa.constants import expect_pair, expect_zero_points
 
 
@@ -129,6 +132,54 @@ class TanhOp(FloatUnaryOp):
 
 
 @irdl_op_definition
+class ClampOp(UnaryOp):
+    """The nearest value from `min_val` to `max_val`; in older text these are `min_int`, `max_int`, `min_fp`, `max_fp`.
+
+    NaN stays, or becomes `min_val` when `nan_mode` ignores NaNs.
+    """
+
+    name = "tosa.clamp"
+    min_val = opt_prop_def(base(IntegerAttr) | base(FloatAttr))
+    max_val = opt_prop_def(base(IntegerAttr) | base(FloatAttr))
+    min_int = opt_prop_def(base(IntegerAttr))
+    max_int = opt_prop_def(base(IntegerAttr))
+    min_fp = opt_prop_def(base(FloatAttr))
+    max_fp = opt_prop_def(base(FloatAttr))
+    nan_mode = opt_prop_def(NanModeAttr)
+
+    def __init__(self, input: SSAValue, low: int | float, high: int | float):
+        super().__init__(input)
+        self.min_val, self.max_val = (_number(value, element_of(input)) for value in (low, high))
+
+    @property
+    def bounds(self) -> tuple[int | float, int | float]:
+        """The smallest and the largest value of the result."""
+        whole = isinstance(element_of(self.input1), IntegerType)
+        older = (self.min_int, self.max_int) if whole else (self.min_fp, self.max_fp)
+        low, high = (b if a is None else a for a, b in zip((self.min_val, self.max_val), older, strict=True))
+        if low is None or high is None:
+            raise VerifyException(f"'{self.name}' op: expected the attributes `min_val` and `max_val`")
+        return low.value.data, high.value.data
+
+    def verify_(self) -> None:
+        low, high = self.bounds
+        for attr in (self.min_val, self.max_val):
+            if attr is not None and attr.type != element_of(self.input1):
+                raise VerifyException(f"'{self.name}' op: a bound of {attr.type} for elements of {self.input1.type}")
+        if not low <= high:
+            raise VerifyException(f"'{self.name}' op: expected bounds in order, found {low} and {high}")
+        super().verify_()
+
+
+def _number(value: int | float, element: Attribute) -> IntegerAttr[Any] | FloatAttr[Any]:
+    """A number as an attribute of the element type."""
+    if isinstance(element, IntegerType):
+        return IntegerAttr(int(value), element)
+    assert isinstance(element, AnyFloat)
+    return FloatAttr(float(value), element)
+
+
+@irdl_op_definition
 class NegateOp(TosaOp):
     """`-x`; newer text gives two zero points, which must be 0 here."""
 
@@ -226,8 +277,46 @@ class IntDivOp(BinaryOp):
     name = "tosa.intdiv"
 
     def verify_(self) -> None:
-        if not isinstance(element_of(self.input1), IntegerType):
-            raise VerifyException(f"'{self.name}' op: expected integer elements, found {self.input1.type}")
+        expect_integer(self, self.input1)
+        super().verify_()
+
+
+class ShiftOp(BinaryOp, ABC):
+    """`a` moved by `b` bits, both integers."""
+
+    def verify_(self) -> None:
+        expect_integer(self, self.input1)
+        super().verify_()
+
+
+@irdl_op_definition
+class LogicalLeftShiftOp(ShiftOp):
+    """`a` moved up by `b` bits; zeros follow."""
+
+    name = "tosa.logical_left_shift"
+
+
+@irdl_op_definition
+class LogicalRightShiftOp(ShiftOp):
+    """`a` moved down by `b` bits; zeros follow."""
+
+    name = "tosa.logical_right_shift"
+
+
+@irdl_op_definition
+class ArithmeticRightShiftOp(ShiftOp):
+    """`a` moved down by `b` bits; its sign follows. Only `round = false` is known."""
+
+    name = "tosa.arithmetic_right_shift"
+    round = prop_def(IntegerAttr[I1])
+
+    def __init__(self, input1: SSAValue, input2: SSAValue, result: Attribute):
+        super().__init__(input1, input2, result)
+        self.round = IntegerAttr(0, i1)
+
+    def verify_(self) -> None:
+        if self.round.value.data:
+            raise VerifyException(f"'{self.name}' op: a shift that rounds is not supported, expected round = false")
         super().verify_()
 
 

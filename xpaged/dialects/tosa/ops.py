@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     i32,
+    i64,
 )
 from xdsl.dialects.tosa import NanMode, NanModeAttr
 from xdsl.ir import Attribute, SSAValue
@@ -31,7 +32,8 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xpaged.dialects.shape_checks import expect_shape, shape_of
+from xpaged.dialects import rocmlir_names
+from xpaged.dialects.shape_checks import expect_broadcastable, expect_shape, shape_of
 from xpaged.dialects.tosa.base import TENSOR, ShapeType, TosaOp, element_of, expect_element_type
 from xpaged.dialects.tosa.constants import ConstShapeOp, constant_of, expect_pair, expect_zero_points
 from xpaged.ir import dense
@@ -172,6 +174,61 @@ class TileOp(TosaOp):
 
 
 @irdl_op_definition
+class PadOp(TosaOp):
+    """More elements around the operand, equal to `pad_const` (0 where older text leaves it out).
+
+    `padding` gives for each dimension how many before and how many after; in older text it is a constant tensor.
+    """
+
+    name = "tosa.pad"
+    input1 = operand_def(TENSOR)
+    padding = operand_def(TENSOR | base(ShapeType))
+    pad_const = opt_operand_def(TENSOR)
+    output = result_def(TENSOR)
+
+    def __init__(self, input: SSAValue, padding: SSAValue, value: SSAValue, result: Attribute):
+        super().__init__(operands=[input, padding, value], result_types=[result])
+
+    @property
+    def margins(self) -> list[tuple[int, int]]:
+        """How many elements are added before and after each dimension."""
+        if isinstance(self.padding.type, ShapeType):
+            flat = lengths_of(self, self.padding)
+        else:
+            elements = constant_of(self.padding)
+            if elements is None:
+                raise VerifyException(
+                    f"'{self.name}' op: expected the padding as a constant, found {self.padding.type}"
+                )
+            flat = tuple(int(n) for n in dense.values(elements))
+        return list(zip(flat[::2], flat[1::2], strict=False))
+
+    @property
+    def value(self) -> int | float:
+        """What the new elements are; VerifyException when it is not one constant."""
+        if self.pad_const is None:
+            return 0
+        value = dense.splat_value(constant_of(self.pad_const))
+        if value is None:
+            raise VerifyException(f"'{self.name}' op: expected one constant to pad with, found {self.pad_const.type}")
+        return value
+
+    def verify_(self) -> None:
+        source, margins = shape_of(self, self.input1), self.margins
+        if len(margins) != len(source) or any(n < 0 for pair in margins for n in pair):
+            raise VerifyException(
+                f"'{self.name}' op: expected two numbers of 0 or more for each of {len(source)} dimensions, "
+                f"found {[n for pair in margins for n in pair]}"
+            )
+        if self.pad_const is not None:
+            expect_element_type(self, self.pad_const, element_of(self.input1), "that of the operand")
+        _ = self.value
+        expect_element_type(self, self.output, element_of(self.input1), "that of the operand")
+        expected = [a + n + b for n, (a, b) in zip(source, margins, strict=True)]
+        expect_shape(self, self.output, expected, "the operand's with the padding")
+
+
+@irdl_op_definition
 class ConcatOp(TosaOp):
     """The operands one after the other along `axis`."""
 
@@ -296,6 +353,37 @@ class CustomOp(TosaOp):
             },
             result_types=[results],
         )
+
+    def verify_(self) -> None:
+        """The operators of rocMLIR are elementwise; others may be anything."""
+        count = _OPERANDS.get(self.operator_name.data)
+        if self.domain_name.data != rocmlir_names.DOMAIN or count is None:
+            return
+        what = f"'{self.name}' op {self.operator_name.data!r}:"
+        if len(self.inputs) != count or len(self.outputs) != 1:
+            raise VerifyException(
+                f"{what} expected {count} operands and 1 result, found {len(self.inputs)} and {len(self.outputs)}"
+            )
+        expect_broadcastable(self, self.outputs[0], *self.inputs)
+        source, result = element_of(self.inputs[0]), element_of(self.outputs[0])
+        if any(element_of(value) != source for value in self.inputs[1:]):
+            raise VerifyException(f"{what} expected operands of one element type, found {source} and others")
+        good = {
+            rocmlir_names.DEREF: source == i64,
+            rocmlir_names.UNSIGNED_DIV: isinstance(source, IntegerType) and result == source,
+            rocmlir_names.UNSIGNED_CAST: isinstance(source, IntegerType) or isinstance(result, IntegerType),
+            rocmlir_names.FP_TO_INT_CAST: isinstance(source, AnyFloat) and isinstance(result, IntegerType),
+        }
+        if not good[self.operator_name.data]:
+            raise VerifyException(f"{what} takes no {source} to {result}")
+
+
+_OPERANDS = {
+    rocmlir_names.DEREF: 1,
+    rocmlir_names.UNSIGNED_DIV: 2,
+    rocmlir_names.UNSIGNED_CAST: 1,
+    rocmlir_names.FP_TO_INT_CAST: 1,
+}
 
 
 def ignores_nan(op: TosaOp) -> bool:

@@ -1,9 +1,9 @@
-"""What each operation does, one module a dialect (two for rock: its tile operations have their own)."""
+"""What each operation does, one module a dialect (two where a part of it is large)."""
 
 from importlib import import_module
 from importlib.util import find_spec
 
-_MODULES = {"rock": ("rock", "tile")}
+_MODULES = {"rock": ("rock", "tile"), "migraphx": ("migraphx", "migraphx_attention")}
 
 
 def load(dialect: str) -> None:

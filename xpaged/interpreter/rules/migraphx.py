@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from xpaged.dialects.migraphx import elementwise, ops
+from xpaged.dialects.migraphx import boundary, elementwise, ops, quantize
 from xpaged.dialects.migraphx.base import ints, shaped
 from xpaged.interpreter import tensors
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Value, rule, unary
-from xpaged.interpreter.numerics import Array, dtype_of, is_float, narrowed
+from xpaged.interpreter.numerics import F32, Array, dtype_of, is_float, narrow, narrowed
 from xpaged.interpreter.rules.arith import div_toward_zero
 from xpaged.interpreter.rules.math import erf
+from xpaged.interpreter.tensors import wide
 
 
 def _divide(x: Array, y: Array) -> Array:
@@ -76,14 +77,19 @@ def convert(op: elementwise.ConvertOp, b: Compiler) -> OpCode:
     return unary(run)
 
 
+@rule(boundary.AsLogicalShapeOp, boundary.AsUnderlyingShapeOp)
+def across(op: Operation, b: Compiler) -> OpCode:
+    return unary(lambda x: x)
+
+
 @rule(ops.TransposeOp)
 def transpose(op: ops.TransposeOp, b: Compiler) -> OpCode:
     order = ints(op.permutation)
     return unary(lambda x: x.transpose(order))
 
 
-@rule(ops.ReshapeOp)
-def reshape(op: ops.ReshapeOp, b: Compiler) -> OpCode:
+@rule(ops.ReshapeOp, ops.FlattenOp)
+def reshape(op: ops.ReshapeOp | ops.FlattenOp, b: Compiler) -> OpCode:
     return tensors.reshape(op)
 
 
@@ -91,6 +97,12 @@ def reshape(op: ops.ReshapeOp, b: Compiler) -> OpCode:
 def slices(op: ops.SliceOp, b: Compiler) -> OpCode:
     index = tuple(slice(start, end) for start, end in zip(*op.bounds(), strict=True))
     return unary(lambda x: x[index])
+
+
+@rule(ops.PadOp)
+def pad(op: ops.PadOp, b: Compiler) -> OpCode:
+    margins, value = op.margins(), op.value.value.data
+    return unary(lambda x: tensors.pad(x, margins, value))
 
 
 @rule(ops.BroadcastOp)
@@ -127,8 +139,8 @@ def reduction(op: ops.ReduceOp, b: Compiler) -> OpCode:
     return tensors.reduce(op, b, fn, ints(op.axes))
 
 
-@rule(ops.DotOp)
-def dot(op: ops.DotOp, b: Compiler) -> OpCode:
+@rule(ops.DotOp, quantize.QuantDotOp)
+def dot(op: ops.DotOp | quantize.QuantDotOp, b: Compiler) -> OpCode:
     dtype, exact = b.dtype(op.output.type), b.exact
     batch = shaped(op.in_b).get_shape()[:-2]
     columns = shaped(op.in_b).get_shape()[-2:]
@@ -138,6 +150,45 @@ def dot(op: ops.DotOp, b: Compiler) -> OpCode:
         return tensors.matmul(x, y.reshape(columns) if all(n == 1 for n in batch) else y, dtype, exact)
 
     return run
+
+
+@rule(quantize.DeQuantizeLinearOp)
+def dequantize(op: quantize.DeQuantizeLinearOp, b: Compiler) -> OpCode:
+    work = F32 if not b.exact else np.dtype(np.float64)
+
+    def fn(x: Array, scale: Array, *bias: Array) -> Array:
+        x, *zero = (part.astype(work) for part in (x, *bias))
+        return (x - zero[0] if zero else x) * scale
+
+    return tensors.elementwise(op, b, fn)
+
+
+@rule(quantize.QuantizeLinearOp)
+def quantize_linear(op: quantize.QuantizeLinearOp, b: Compiler) -> OpCode:
+    """The quotient is made as TOSA makes it, with a reciprocal, so that ties fall on the same side everywhere."""
+    limits, dtype = np.iinfo(b.dtype(op.output.type)), b.dtype(op.input.type)
+
+    def fn(x: Array, scale: Array, *bias: Array) -> Array:
+        reciprocal = narrow(1 / wide(scale, b.exact), dtype)
+        quotient = narrow(wide(x, b.exact) * wide(reciprocal, b.exact), dtype)
+        whole = tensors.cast(quotient, np.dtype(np.int64), nearest=True).clip(-(2**40), 2**40)
+        return (whole + bias[0].astype(np.int64) if bias else whole).clip(limits.min, limits.max).astype(limits.dtype)
+
+    return tensors.elementwise(op, b, fn, moves=True)
+
+
+@rule(quantize.UnpackOp)
+def unpack(op: quantize.UnpackOp, b: Compiler) -> OpCode:
+    shape = shaped(op.output).get_shape()
+    axis = op.axis.value.data % len(shape)
+    kind = np.dtype(np.uint8 if op.is_unsigned else np.int8)
+    dtype = b.dtype(op.output.type)
+
+    def run(x: Array) -> Array:
+        byte = np.ascontiguousarray(x).view(kind)
+        return np.stack([(byte << 4) >> 4, byte >> 4], axis + 1).reshape(shape).astype(dtype, copy=False)
+
+    return unary(run)
 
 
 @rule(ops.DerefOp)

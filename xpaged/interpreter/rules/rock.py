@@ -54,7 +54,8 @@ class _Numbers:
         return a + b
 
 
-_NUMBERS = _Numbers()
+NUMBERS = _Numbers()
+"""The arithmetic of the mask rules on plain numbers and NumPy arrays."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,15 @@ class Rows:
     def of(index: Array, keys: tuple[int, int], causal: bool, offset: int | None) -> "Rows":
         """The rows at query indices `index` over the range `keys`."""
         first, end = keys
-        return Rows(first, end, masks.upper_key(_NUMBERS, end - 1, index, offset) if causal else None)
+        return Rows(first, end, masks.upper_key(NUMBERS, end - 1, index, offset) if causal else None)
 
 
 def key_range(valid_keys: int, kv_index: int | None, window: int | None) -> tuple[int, int]:
     """The keys `first <= j < end` that a KV index (inclusive; -1 for none) and a sliding window leave."""
     if kv_index is not None and kv_index < -1:
         raise XpagedError("a KV index below -1", found=kv_index, expected="the last valid key, or -1 for no key")
-    last = masks.last_key(_NUMBERS, kv_index, valid_keys)
-    first = masks.lower_key(_NUMBERS, last, window)
+    last = masks.last_key(NUMBERS, kv_index, valid_keys)
+    first = masks.lower_key(NUMBERS, last, window)
     return 0 if first is None else int(first), int(last) + 1
 
 

@@ -9,9 +9,9 @@ from xpaged.dialects import rocmlir_names
 from xpaged.dialects.tosa import constants, elementwise, ops
 from xpaged.errors import XpagedError
 from xpaged.interpreter import tensors
-from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Value, nullary, rule, unary
+from xpaged.interpreter.evaluator import Compiler, OpCode, nullary, rule, unary
 from xpaged.interpreter.numerics import Array, dtype_of, is_float, narrowed
-from xpaged.interpreter.rules.arith import div_toward_zero
+from xpaged.interpreter.rules.arith import div_toward_zero, unsigned
 from xpaged.interpreter.rules.math import erf
 
 _FUNCTIONS: dict[type[Operation], tensors.Fn] = {
@@ -26,7 +26,10 @@ _FUNCTIONS: dict[type[Operation], tensors.Fn] = {
     elementwise.GreaterOp: np.greater,
     elementwise.IntDivOp: div_toward_zero,
     elementwise.LogOp: np.log,
+    elementwise.ArithmeticRightShiftOp: np.right_shift,
     elementwise.LogicalAndOp: np.logical_and,
+    elementwise.LogicalLeftShiftOp: np.left_shift,
+    elementwise.LogicalRightShiftOp: lambda x, y: (unsigned(x) >> unsigned(y)).view(x.dtype),
     elementwise.LogicalNotOp: np.logical_not,
     elementwise.LogicalOrOp: np.logical_or,
     elementwise.PowOp: np.power,
@@ -63,6 +66,17 @@ def extremum(op: elementwise.MaximumOp | elementwise.MinimumOp, b: Compiler) -> 
     if isinstance(op, elementwise.MaximumOp):
         return tensors.elementwise(op, b, np.fmax if ops.ignores_nan(op) else np.maximum)
     return tensors.elementwise(op, b, np.fmin if ops.ignores_nan(op) else np.minimum)
+
+
+@rule(elementwise.ClampOp)
+def clamp(op: elementwise.ClampOp, b: Compiler) -> OpCode:
+    low, high = op.bounds
+
+    def fn(x: Array) -> Array:
+        result = np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
+        return np.where(np.isnan(x), x.dtype.type(low), result) if ops.ignores_nan(op) else result
+
+    return tensors.elementwise(op, b, fn)
 
 
 @rule(elementwise.IdentityOp)
@@ -140,17 +154,34 @@ def matmul(op: ops.MatMulOp, b: Compiler) -> OpCode:
     return lambda m, x, y, *rest: tensors.matmul(x, y, dtype, exact)
 
 
+@rule(ops.PadOp)
+def pad(op: ops.PadOp, b: Compiler) -> OpCode:
+    margins, value = op.margins, op.value
+    return lambda m, x, *rest: tensors.pad(x, margins, value)
+
+
 @rule(ops.CustomOp)
 def custom(op: ops.CustomOp, b: Compiler) -> OpCode:
-    if not rocmlir_names.is_deref(op):
-        raise XpagedError(
-            f"the interpreter has no rule for the custom operator {op.operator_name.data!r}",
-            at=op,
-            found=f"domain {op.domain_name.data!r}",
-        )
+    name = op.operator_name.data
     stored, dtype = dtype_of(op.outputs[0].type), b.dtype(op.outputs[0].type)
+    if op.domain_name.data == rocmlir_names.DOMAIN:
+        if name == rocmlir_names.DEREF:
+            return lambda m, addresses: tensors.read_addresses(m.memory, addresses, stored).astype(dtype, copy=False)
+        if name == rocmlir_names.UNSIGNED_DIV:
+            return tensors.elementwise(op, b, lambda x, y: (unsigned(x) // unsigned(y)).view(x.dtype))
+        if name == rocmlir_names.UNSIGNED_CAST:
+            return tensors.elementwise(op, b, lambda x: _unsigned_cast(x, stored), moves=True)
+        if name == rocmlir_names.FP_TO_INT_CAST:
+            return tensors.elementwise(op, b, lambda x: tensors.cast(x, stored, nearest=False), moves=True)
+    raise XpagedError(
+        f"the interpreter has no rule for the custom operator {name!r}",
+        at=op,
+        found=f"domain {op.domain_name.data!r}",
+    )
 
-    def run(m: Machine, addresses: Array) -> Value:
-        return tensors.read_addresses(m.memory, addresses, stored).astype(dtype, copy=False)
 
-    return run
+def _unsigned_cast(x: Array, dtype: np.dtype[Any]) -> Array:
+    """A conversion in which integers, also those that are `x` or become the result, are unsigned."""
+    if is_float(x.dtype):
+        return tensors.cast(x, np.dtype(f"u{dtype.itemsize}"), nearest=False).view(dtype)
+    return tensors.cast(unsigned(x), dtype, nearest=False)
