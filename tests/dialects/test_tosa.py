@@ -112,7 +112,7 @@ BAD = [
             message,
         )
         for name, operands, types, result, message in (
-            ("deref", "%a", [T], T, "'deref': takes no f16 to f16"),
+            ("deref", "%a, %a", [T, T], T, "'deref': expected 1 operands and 1 result, found 2"),
             ("unsigned_div", "%i", ["tensor<2x3xi32>"], "tensor<2x3xi32>", "expected 2 operands and 1 result, found 1"),
             ("unsigned_div", "%a, %a", [T, T], T, "takes no f16 to f16"),
             ("unsigned_div", "%a, %i", [T, "tensor<2x3xi32>"], T, "operands of one element type"),

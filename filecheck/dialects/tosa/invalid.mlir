@@ -58,7 +58,7 @@ func.func @clamp(%a: tensor<2x3xi8>) {
 // -----
 
 func.func @custom(%a: tensor<2x3xf16>) {
-  %0 = tosa.custom %a {domain_name = "rocmlir", implementation_attrs = "", operator_name = "deref"} : (tensor<2x3xf16>) -> tensor<2x3xf16>
+  %0 = tosa.custom %a {domain_name = "rocmlir", implementation_attrs = "", operator_name = "fp_to_int_cast"} : (tensor<2x3xf16>) -> tensor<2x3xf32>
   return
 }
-// CHECK: 'tosa.custom' op 'deref': takes no f16 to f16
+// CHECK: 'tosa.custom' op 'fp_to_int_cast': takes no f16 to f32

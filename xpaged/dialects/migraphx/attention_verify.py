@@ -179,13 +179,13 @@ def _verify_block_arguments(op: AttentionOp, types: Sequence[Attribute]) -> None
         )
     for index, (argument, element) in enumerate(zip(arguments, types, strict=True)):
         given = argument.type
-        if not _has_scores(op, given) or not is_signed(given.element_type, element):
+        if not _has_scores(given, op) or not is_signed(given.element_type, element):
             what = "the scores" if index == 0 else f"pre_softmax_input {index - 1}"
             lengths = "x".join(map(str, op.score_shape))
             raise _refused(op, f"argument {index} of the body is {what}, {lengths}x{element}, found {given}")
 
 
-def _has_scores(op: AttentionOp, type: Attribute) -> TypeGuard[MIXRShapedType]:
+def _has_scores(type: Attribute, op: AttentionOp) -> TypeGuard[MIXRShapedType]:
     """Whether a shaped type has the lengths of the scores."""
     return isinstance(type, MIXRShapedType) and type.get_shape() == op.score_shape
 
@@ -229,7 +229,7 @@ def _verify_yield(op: AttentionOp, inner: YieldOp) -> None:
     if len(given) != 1:
         raise _refused(op, f"the body must yield the scores that enter the softmax, found {len(given)} values")
     (type,) = given
-    if not _has_scores(op, type) or not isinstance(type.element_type, _FLOATS):
+    if not _has_scores(type, op) or not isinstance(type.element_type, _FLOATS):
         lengths = "x".join(map(str, op.score_shape))
         raise _refused(op, f"the body must yield floats of shape {lengths}, found {type}")
 
