@@ -40,7 +40,7 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 from xpaged.arch import Arch, arch_of_function
 from xpaged.dialects.rock.attention import AttentionOp
@@ -57,9 +57,7 @@ from xpaged.lowering.geometry import (
     lds_bytes,
     round_up,
 )
-
-# Numbers of a perf_config by version, as rocMLIR counts them.
-_FIELDS = {"v2": (11,), "v3": (12, 13)}
+from xpaged.lowering.perf_config import PerfConfig, config_of
 
 
 @dataclass(frozen=True)
@@ -78,40 +76,24 @@ class AffixTuningParamsPass(LevelPass):
                 arch = arch_of_function(function)
                 geometry = geometry_of(op)
                 arch.matrix_instruction(str(geometry.element))  # refuses a type that has none
-                config = op.attributes.get("perf_config") or function.attributes.get("perf_config")
+                config = config_of(op)
                 if config is None:
                     op.params0 = choose_params(geometry, arch)
                 else:
                     op.params0 = _configured(config, geometry, arch, op)
 
 
-def _configured(config: object, geometry: Geometry, arch: Arch, op: AttentionOp) -> AttentionParamsAttr:
-    """Tile sizes from `attn:v3:mPerBlockG0,mPerBlockG1,nPerBlockG0,...`: keys and query rows of a tile.
-
-    Both are rounded up to whole matrix instructions; what else the string says is a matter of schedules.
-    """
-    text = config.data if isinstance(config, StringAttr) else str(config)
-    parts = text.split(":")
-    numbers = parts[-1].split(",")
-    if len(parts) != 3 or parts[0] != "attn" or parts[1] not in _FIELDS or len(numbers) not in _FIELDS[parts[1]]:
-        raise XpagedError(
-            "malformed perf_config",
-            at=op,
-            found=text,
-            expected="attn:v3: and 13 (or 12) numbers, or attn:v2: and 11",
-            fix="for example attn:v3:32,32,32,32,32,32,16,1,1,1,2,0,1, or leave it out",
-        )
-    if not all(n.strip().isdigit() for n in numbers) or int(numbers[0]) < 1 or int(numbers[2]) < 1:
-        raise XpagedError("a perf_config holds whole numbers, the first three at least 1", at=op, found=text)
+def _configured(config: PerfConfig, geometry: Geometry, arch: Arch, op: AttentionOp) -> AttentionParamsAttr:
+    """Tile sizes as a perf_config says: keys and query rows, both rounded up to whole matrix instructions."""
     chosen = choose_params(geometry, arch).values()
-    rows = min(int(numbers[2]), round_up(geometry.rows, INSTRUCTION_ROWS))
+    rows = min(config.rows, round_up(geometry.rows, INSTRUCTION_ROWS))
     chosen["query_waves"] = min(MAX_WAVES, round_up(rows, INSTRUCTION_ROWS) // INSTRUCTION_ROWS)
-    chosen["keys_per_tile"] = round_up(int(numbers[0]), INSTRUCTION_ROWS)
+    chosen["keys_per_tile"] = round_up(config.keys, INSTRUCTION_ROWS)
     if chosen["keys_per_tile"] > 64:
         raise XpagedError(
             "mPerBlockG0 is more keys than the registers of a lane can hold",
             at=op,
-            found=numbers[0],
+            found=config.keys,
             expected="at most 64",
         )
     while chosen["key_waves"] > 1 and (

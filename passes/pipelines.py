@@ -34,7 +34,9 @@ def lower(module: "ModuleOp", to: Level, arch: object = None) -> "ModuleOp":
     Lower `module` in place from the level that it stands at to level `to`, and return it.
 
     `arch` (a name or an Arch) replaces the architecture that the module names. Every pass checks its levels; the
-    module is verified after the last one. Raises XpagedError when it stands below `to` already, or a pass refuses it.
+    module is verified after the last one. Functions for the host are left behind where kernels are made.
+
+    Raises XpagedError when it stands below `to` already, or a pass refuses it.
     """
     from xpaged.context import context
     from xpaged.errors import XpagedError
@@ -48,6 +50,8 @@ def lower(module: "ModuleOp", to: Level, arch: object = None) -> "ModuleOp":
         raise XpagedError(f"the module stands at level {here.value}, which is past {to.value}", at=module)
     if arch is not None:
         set_arch(module, getattr(arch, "name", arch))
+    if to > Level.ROCK_MEMREF:
+        drop_host_functions(module)
     ctx, passes = context(), get_all_passes()
     for name in passes_between(here, to):
         each = passes[name]()()
@@ -55,6 +59,17 @@ def lower(module: "ModuleOp", to: Level, arch: object = None) -> "ModuleOp":
         each.apply_in_sequence(ctx, module)
     verify(module)
     return module
+
+
+def drop_host_functions(module: "ModuleOp") -> None:
+    """Erase the functions of a module that are for the host."""
+    from xpaged.lowering.kernel import is_host
+
+    hosts = [op for op in module.walk() if is_host(op)]
+    for op in hosts:  # they call each other
+        op.detach()
+    for op in hosts:
+        op.erase()
 
 
 def set_arch(module: "ModuleOp", arch: object) -> None:

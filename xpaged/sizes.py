@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 
 from xdsl.builder import Builder
-from xdsl.dialects.arith import AddfOp, ConstantOp, ExtFOp, MulfOp
+from xdsl.dialects.arith import AddfOp, ConstantOp, ExtFOp, ExtSIOp, MulfOp, SIToFPOp, SubiOp
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
@@ -16,6 +17,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     FunctionType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     ModuleOp,
     StringAttr,
@@ -23,6 +25,7 @@ from xdsl.dialects.builtin import (
     bf16,
     f16,
     f32,
+    i8,
     i32,
     i64,
 )
@@ -39,12 +42,17 @@ from xpaged.ir.transform_map import Builder as MapBuilder
 from xpaged.ir.transform_map import TransformMap
 from xpaged.lowering.kernel import KERNEL
 
-DTYPES: dict[str, AnyFloat] = {"f16": f16, "bf16": bf16, "f32": f32}
-"""Element types of Q, K, V and the output."""
+DTYPES: dict[str, AnyFloat | IntegerType] = {"f16": f16, "bf16": bf16, "f32": f32, "i8": i8}
+"""Element types of Q and K; V and the output have the same, but f16 beside i8."""
 SOFTMAX_DTYPES: dict[str, AnyFloat] = {"f32": f32, "f16": f16, "bf16": bf16}
 
 PerBatch = bool | Sequence[int]
 """An i32 for each batch entry: absent (False), an argument (True), or an argument with values to run with."""
+
+MOST = 2**31 - 1
+"""The largest size along a dimension: indices are signed 32-bit numbers."""
+MOST_BYTES = 2**48
+"""No buffer is larger than what 48-bit addresses reach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +85,8 @@ class AttentionProblem:
     trans_o: bool = False
     arch: str | None = None
     perf_config: str | None = None
+    hints: Mapping[str, int | bool] = field(default_factory=dict[str, "int | bool"], compare=False)
+    """More attributes of the kernel function, such as the number of compute units."""
     name: str = "rock_attention"
 
     def check(self) -> None:
@@ -85,6 +95,8 @@ class AttentionProblem:
             value = getattr(self, what)
             if value <= 0:
                 raise XpagedError(f"{what} must be positive", found=value, expected="1 or more")
+            if value > MOST:
+                raise XpagedError(f"{what} is too large", found=value, expected=f"at most {MOST}, a 32-bit number")
         _known("dtype", self.dtype, DTYPES)
         _known("softmax_dtype", self.softmax_dtype, SOFTMAX_DTYPES)
         if self.heads_q % self.heads_kv:
@@ -113,6 +125,7 @@ class AttentionProblem:
         self._check_per_batch("prefix_offset", self.prefix_offset, None)
         if self.page_size is not None or self.num_pages is not None:
             self._check_pages()
+        self._check_bytes()
 
     def _check_per_batch(self, what: str, values: PerBatch, least: int | None) -> None:
         if isinstance(values, bool):
@@ -128,12 +141,31 @@ class AttentionProblem:
                 expected = "-1 (no key) or the index of the last valid key" if least is not None else "a 32-bit integer"
                 raise XpagedError(f"{what} is out of range", found=value, expected=expected)
 
+    def _check_bytes(self) -> None:
+        scores = (self.batch, self.heads_q, self.seq_q, self.seq_k) if self.scale_input or self.bias else (1,)
+        for what, shape in (
+            ("Q", (self.batch, self.heads_q, self.seq_q, self.dim_qk)),
+            ("K", (self.batch, self.heads_kv, self.seq_k, self.dim_qk)),
+            ("V", (self.batch, self.heads_kv, self.seq_k, self.dim_v)),
+            ("the output", (self.batch, self.heads_q, self.split_kv, self.seq_q, self.dim_v)),
+            ("an input of the scores", scores),
+        ):
+            size = prod(shape) * self.value_type.size
+            if size > MOST_BYTES:
+                raise XpagedError(
+                    f"{what} is larger than any memory",
+                    found=f"{' * '.join(map(str, shape))} elements of {self.value_type.size} bytes: {size} bytes",
+                    expected=f"at most {MOST_BYTES} bytes",
+                )
+
     def _check_pages(self) -> None:
         for what, value in (("page_size", self.page_size), ("num_pages", self.num_pages)):
             if value is None:
                 raise XpagedError(f"a paged cache needs both page_size and num_pages; {what} is missing")
             if value <= 0:
                 raise XpagedError(f"{what} must be positive", found=value, expected="1 or more elements or pages")
+            if what == "num_pages" and value > MOST:
+                raise XpagedError(f"{what} is too large", found=value, expected=f"at most {MOST}, a 32-bit number")
         assert self.page_size is not None
         assert self.num_pages is not None
         needed, held = self.heads_kv * self.seq_k * self.dim_qk, self.num_pages * self.page_size
@@ -162,12 +194,22 @@ class AttentionProblem:
         return self.batch * self.heads_kv
 
     @cached_property
-    def element_type(self) -> AnyFloat:
-        """The element type of Q, K, V and the output."""
+    def element_type(self) -> AnyFloat | IntegerType:
+        """The element type of Q and K."""
         return DTYPES[self.dtype]
 
+    @cached_property
+    def value_type(self) -> AnyFloat:
+        """The element type of V, the output and the inputs of the scores: that of Q and K, or f16 beside i8."""
+        return self.element_type if isinstance(self.element_type, AnyFloat) else f16
 
-def _known(what: str, name: str, known: dict[str, AnyFloat]) -> None:
+    @property
+    def quantized(self) -> bool:
+        """Whether Q and K are integers."""
+        return isinstance(self.element_type, IntegerType)
+
+
+def _known(what: str, name: str, known: Mapping[str, AnyFloat | IntegerType]) -> None:
     if name not in known:
         real = name in ("f64", "i8", "i16", "i32")  # types that exist: no slips of the pen
         guess = None if real else did_you_mean(name, known)
@@ -263,19 +305,17 @@ class _Arguments:
 def build(p: AttentionProblem) -> ModuleOp:
     """The kernel of an attention problem, as a module at level `rock-memref`. Raises XpagedError, see `check`.
 
-    Arguments: q, k, v (or their page tables), scale, bias, KV index, prefix offset, LSE, output; absent ones are
-    skipped.
+    Arguments: q, k, v (or their page tables), for i8 the bias and scale of the quantization, then scale, bias, KV
+    index, prefix offset, LSE, output; absent ones are skipped.
     """
     p.check()
-    element, softmax = p.element_type, SOFTMAX_DTYPES[p.softmax_dtype]
-    scores = p.groups * p.seq_q * p.seq_k
+    element, softmax = p.value_type, SOFTMAX_DTYPES[p.softmax_dtype]
     rows = p.groups * p.split_kv * p.seq_q
     args = _Arguments()
-    q = args.add("q", p.groups * p.seq_q * p.dim_qk, element)
-    k = _cache_argument(args, p, "k", p.dim_qk)
-    v = _cache_argument(args, p, "v", p.dim_v)
-    scale = args.add("scale", scores, element) if p.scale_input else None
-    bias = args.add("bias", scores, element) if p.bias else None
+    q = args.add("q", p.groups * p.seq_q * p.dim_qk, p.element_type)
+    k = _cache_argument(args, p, "k", p.dim_qk, p.element_type)
+    v = _cache_argument(args, p, "v", p.dim_v, element)
+    extras = [args.add(name, p.groups * p.seq_q * p.seq_k, type_) for name, type_ in score_inputs(p).items()]
     kv_index = _per_batch_argument(args, p, "kv_index", p.kv_index)
     offset = _per_batch_argument(args, p, "prefix_offset", p.prefix_offset)
     lse = args.add("lse", rows, softmax, output=IntegerAttr(1, i32)) if p.lse else None
@@ -291,9 +331,7 @@ def build(p: AttentionProblem) -> ModuleOp:
     keys = make_transform(b, k, key_map, "k_table" if paged else "keys")
     values = make_transform(b, v, value_map, "v_table" if paged else "values")
     inputs = [
-        make_transform(b, x, _unmerged(("g", "seq_q", "seq_k"), (p.groups, p.seq_q, p.seq_k), False))
-        for x in (scale, bias)
-        if x is not None
+        make_transform(b, x, _unmerged(("g", "seq_q", "seq_k"), (p.groups, p.seq_q, p.seq_k), False)) for x in extras
     ]
     lse_view = (
         None if lse is None else make_transform(b, lse, _unmerged(("g", "seq_q"), (rows // p.seq_q, p.seq_q), False))
@@ -301,8 +339,9 @@ def build(p: AttentionProblem) -> ModuleOp:
     out_shape = (rows // p.seq_q, p.seq_q, p.dim_v)
     output = make_transform(b, out, _unmerged(("g", "seq_q", "dim"), out_shape, p.trans_o), "output")
     if p.page_size is not None:
-        key_pages = _deref(b, p, keys, p.page_size, "key_pages")
-        value_pages = _deref(b, p, values, p.page_size * p.dim_v // p.dim_qk, "value_pages")
+        key_pages = _deref(b, keys, MemRefType(p.element_type, [p.batch, p.num_pages or 0, p.page_size]), "key_pages")
+        page = p.page_size * p.dim_v // p.dim_qk
+        value_pages = _deref(b, values, MemRefType(element, [p.batch, p.num_pages or 0, page]), "value_pages")
         keys = make_chain(b, key_pages, _cache_maps(p, p.dim_qk, channel_first=not p.trans_k), "keys")
         values = make_chain(b, value_pages, _cache_maps(p, p.dim_v, channel_first=p.trans_v), "values")
     b.insert(
@@ -341,16 +380,24 @@ def build(p: AttentionProblem) -> ModuleOp:
     func.attributes[KERNEL] = UnitAttr()
     if p.arch is not None:
         func.attributes["arch"] = StringAttr(p.arch)
+    for name, value in p.hints.items():
+        func.attributes[name] = UnitAttr() if value is True else IntegerAttr(value, i64)
     mark_page_tables(func)
     module = ModuleOp([func])
     module.verify()
     return module
 
 
-def _cache_argument(args: _Arguments, p: AttentionProblem, name: str, dim: int) -> SSAValue:
+def score_inputs(p: AttentionProblem) -> dict[str, Attribute]:
+    """The extra inputs of the scores, `[G, Sq, Sk]` each, in order, with their element types."""
+    found: dict[str, Attribute] = {"quant_bias": i8, "quant_scale": p.value_type} if p.quantized else {}
+    return found | {name: p.value_type for name, given in (("scale", p.scale_input), ("bias", p.bias)) if given}
+
+
+def _cache_argument(args: _Arguments, p: AttentionProblem, name: str, dim: int, element: Attribute) -> SSAValue:
     """K or V: the elements, or a table with the address of each page."""
     if p.page_size is None or p.num_pages is None:
-        return args.add(name, p.kv_groups * p.seq_k * dim, p.element_type)
+        return args.add(name, p.kv_groups * p.seq_k * dim, element)
     return args.add(f"{name}_table", p.batch * p.num_pages, i64)
 
 
@@ -379,9 +426,8 @@ def _table_map(p: AttentionProblem) -> TransformMap:
     return flat.unmerge(("batch", "page", "one"), "raw", (p.batch, p.num_pages, 1)).build()
 
 
-def _deref(b: Builder, p: AttentionProblem, table: SSAValue, page_size: int, name: str) -> SSAValue:
-    assert p.num_pages is not None
-    op = b.insert(DerefOp(table, MemRefType(p.element_type, [p.batch, p.num_pages, page_size])))
+def _deref(b: Builder, table: SSAValue, pages: MemRefType, name: str) -> SSAValue:
+    op = b.insert(DerefOp(table, pages))
     op.result.name_hint = name
     return op.result
 
@@ -414,24 +460,34 @@ def _heads_maps(p: AttentionProblem) -> list[TransformMap]:
 
 
 def _score_region(p: AttentionProblem) -> Region | None:
-    """Scores times the scale input, times the constant scale, plus the bias; None where there is nothing to do."""
-    if p.scale is None and not p.scale_input and not p.bias:
+    """What `score` does, as the region of the attention; None where there is nothing to do."""
+    types = list(score_inputs(p).values())
+    if p.scale is None and not types:
         return None
-    block = Block(arg_types=[f32] + [p.element_type] * (p.scale_input + p.bias))
+    block = Block(arg_types=[i32 if p.quantized else f32, *types])
     b = Builder(InsertPoint.at_end(block))
-    inputs = list(block.args[1:])
-
-    def next_input() -> SSAValue:
-        value = inputs.pop(0)
-        return value if p.element_type == f32 else b.insert(ExtFOp(value, f32)).result
-
-    score: SSAValue = block.args[0]
-    score.name_hint = "score"
-    if p.scale_input:
-        score = b.insert(MulfOp(score, next_input())).result
-    if p.scale is not None:
-        score = b.insert(MulfOp(score, b.insert(ConstantOp(FloatAttr(p.scale, f32))).result)).result
-    if p.bias:
-        score = b.insert(AddfOp(score, next_input())).result
-    b.insert(YieldOp(score))
+    block.args[0].name_hint = "score"
+    b.insert(YieldOp(score(b, p, block.args[0], block.args[1:], f32)))
     return Region(block)
+
+
+def score(b: Builder, p: AttentionProblem, value: SSAValue, inputs: Sequence[SSAValue], type_: AnyFloat) -> SSAValue:
+    """What enters the softmax for a score and its extra inputs, computed in `type_`: dequantized (minus the
+    quantization bias, times the quantization scale), times the scale input, times the constant scale, plus the bias."""
+    left = dict(zip(score_inputs(p), inputs, strict=True))
+    if p.quantized:
+        bias = b.insert(ExtSIOp(left["quant_bias"], i32)).result
+        value = b.insert(SIToFPOp(b.insert(SubiOp(value, bias)).result, type_)).result
+        value = b.insert(MulfOp(value, widened(b, left["quant_scale"], type_))).result
+    if p.scale_input:
+        value = b.insert(MulfOp(value, widened(b, left["scale"], type_))).result
+    if p.scale is not None:
+        value = b.insert(MulfOp(value, b.insert(ConstantOp(FloatAttr(p.scale, type_))).result)).result
+    if p.bias:
+        value = b.insert(AddfOp(value, widened(b, left["bias"], type_))).result
+    return value
+
+
+def widened(b: Builder, value: SSAValue, type_: AnyFloat) -> SSAValue:
+    """A float as one of `type_`, which is at least as wide."""
+    return value if value.type == type_ else b.insert(ExtFOp(value, type_)).result

@@ -203,9 +203,16 @@ def test_levels_may_be_named_together() -> None:
 
 
 def test_arguments_larger_than_any_memory_are_refused() -> None:
-    from xpaged.sizes import AttentionProblem, build
-
-    module = build(AttentionProblem(seq_q=10**20, seq_k=4, dim_qk=8, dim_v=8))
+    rows = "memref<1x100000000000000000000x8xf16>"
+    module = parse(
+        f"""func.func @f(%q: {rows}, %k: memref<1x8x4xf16>, %v: memref<1x4x8xf16>, %o: {rows}) {{
+          rock.attention{{
+            qk = %q * %k : {rows}, memref<1x8x4xf16>
+            %o = softmax(qk) * %v : memref<1x4x8xf16> -> {rows}
+          }}
+          return
+        }}"""
+    )
     with pytest.raises(XpagedError, match="larger than any memory"):
         run(module)
 

@@ -1,42 +1,41 @@
 """`xpaged gen` and `xpaged-gen`: an attention kernel as MLIR text, from a line of sizes."""
 
-import re
 import sys
 from collections.abc import Sequence
 
-from xpaged.cli.shell import DONE, command_parser, emit, guarded
+from xpaged.cli.shell import DONE, USAGE, emit, guarded, note
 
-_LONG_OPTION = re.compile(r"-(?=[A-Za-z][\w-]+)")
-_NEGATIVE = re.compile(r"-\d")
+_HELP = """usage: xpaged gen [OPTIONS]
 
+Write an attention kernel as MLIR. The options are those of rocmlir-gen: with one or two dashes, as `-x v`, `-x=v`, and
+switches bare.
 
-def double_dashes(argv: Sequence[str]) -> list[str]:
-    """
-    `-seq_len_q=4` as `--seq_len_q=4`: options of more than one letter are taken with one dash too. A value that
-    begins with a minus sign is joined to its option (`-x -1,4` as `--x=-1,4`), or argparse would take it for one.
-    """
-    result: list[str] = []
-    for each in argv:
-        if _LONG_OPTION.match(each):
-            result.append(_LONG_OPTION.sub("--", each, count=1))
-        elif _NEGATIVE.match(each) and result and result[-1].startswith("-") and "=" not in result[-1]:
-            result[-1] += f"={each}"
-        else:
-            result.append(each)
-    return result
+{options}
+
+  -h                                     show this text
+"""
 
 
 def command(argv: Sequence[str]) -> int:
-    """Run `xpaged gen`."""
-    from xpaged.generate import add_arguments, generate
+    """Run `xpaged gen`: the module goes to stdout; 2 for a malformed command line, 1 for values that do not fit."""
+    from xpaged.gen.options import UsageError, help_text, parse_options
 
-    parser = command_parser("gen", "Write an attention kernel as MLIR; the options are those of rocmlir-gen.")
-    add_arguments(parser)
-    module = generate(parser.parse_args(double_dashes(argv)))
-
+    if any(each in ("-h", "-help", "--help") for each in argv):
+        emit(_HELP.format(options=help_text()))
+        return DONE
+    try:
+        values = parse_options(argv)
+    except UsageError as err:
+        print(f"usage: xpaged gen [OPTIONS]\nxpaged gen: {err.render()}", file=sys.stderr)
+        return USAGE
+    from xpaged.gen.generate import generate_from
     from xpaged.ir.printing import print_module
 
-    emit(print_module(module))
+    notes: list[str] = []
+    text = print_module(generate_from(values, notes))
+    for each in notes:
+        note(each)
+    emit(text)
     return DONE
 
 

@@ -116,7 +116,8 @@ def packed(arrays: Mapping[str, Any]) -> bytes:
 
 def summary(report: "Report", checked: bool) -> str:
     """The report for a terminal: a line for each output of each level, then faults and notes."""
-    lines = [line for name, level in report.levels.items() for line in _level_lines(name, level, checked)]
+    width = max((12, *(len(name) + 1 for name in report.levels)))
+    lines = [line for name, level in report.levels.items() for line in _level_lines(name, width, level, checked)]
     for fault in report.faults:
         place = f"{fault['location']}: " if fault["location"] else ""
         lines.append(f"{place}fault at level {fault['level']}: {fault['what']}")
@@ -128,8 +129,8 @@ def summary(report: "Report", checked: bool) -> str:
     return "\n".join([*lines, "ok" if report.ok else "failed", ""])
 
 
-def _level_lines(name: str, level: "LevelReport", checked: bool) -> list[str]:
-    head = f"{name:12}{'ok' if level.ok else 'FAILED':7}{level.seconds:8.3f} s"
+def _level_lines(name: str, width: int, level: "LevelReport", checked: bool) -> list[str]:
+    head = f"{name:{width}}{'ok' if level.ok else 'FAILED':7}{level.seconds:8.3f} s"
     lines = [head] if not level.outputs else []
     for output in level.outputs:
         error = f"  max error {output.max_error:.2e} of {output.bound:.2e}" if output.max_error is not None else ""

@@ -97,7 +97,8 @@ class Machine:
 
     Lane `p` is thread `p % lanes_per_group` of workgroup `groups[p // lanes_per_group]`. At the tile level a workgroup
     is one lane; where nothing runs in lanes there is exactly one. `grid` is the number of workgroups of the whole
-    launch. `ops` counts executed operations, `lane_ops` the same times the lanes that were active.
+    launch. `ops` counts executed operations, `lane_ops` the same times the lanes that were active;
+    `printed` is what was printed, with the name of the function that did.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Machine:
         self.active = self.lanes
         self.frame: list[Value] = []
         self.iteration: Sequence[Array] = ()  # coordinates of the innermost linalg.generic
+        self.printed: list[tuple[str, Array]] = []
         self.ops = 0
         self.lane_ops = 0
 

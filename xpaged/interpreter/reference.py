@@ -108,6 +108,16 @@ class Reference:
     attentions: list[Attention] = field(default_factory=list[Attention])
 
 
+def whole(reference: Reference) -> Reference:
+    """What a computation gives that does not split the keys: for results over parts, what the parts give together."""
+    outputs = dict(reference.outputs)
+    for each in reference.merged:
+        for number, at, expected in zip(each.numbers, each.positions, each.expected, strict=True):
+            order = np.argsort(at[:, 0], axis=None)  # the whole result lies in memory as each part does
+            outputs[number] = Expected(expected.value[order], expected.bound[order])
+    return Reference(outputs)
+
+
 def capture(module: ModuleOp, inputs: Inputs) -> list[Attention]:
     """The attentions of a module at level rock, rock-memref or gridwise as logical problems; nothing is solved."""
     if not any(isinstance(op, AttentionOp | GridwiseAttentionAccelOp) for op in module.walk()):

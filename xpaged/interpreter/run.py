@@ -14,6 +14,7 @@ from xpaged.errors import XpagedError, did_you_mean
 from xpaged.interpreter.compare import Output, compare
 from xpaged.interpreter.court import Court, CourtProgram, Stats
 from xpaged.interpreter.evaluator import Machine, Program
+from xpaged.interpreter.host_functions import MAIN, NAIVE, VERDICT, host_function, run_main, second_opinion
 from xpaged.interpreter.inputs import (
     Entry,
     Placed,
@@ -25,12 +26,12 @@ from xpaged.interpreter.inputs import (
 )
 from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, is_float
-from xpaged.interpreter.reference import Attention, Reference, capture, elements, references
+from xpaged.interpreter.reference import Attention, Reference, capture, elements, references, whole
 from xpaged.interpreter.sampling import mark_dead, random_inputs
 from xpaged.interpreter.views import materialize
 from xpaged.ir.levels import MODULE_LEVELS, Level, level_of
 from xpaged.ir.locations import set_source, source_of
-from xpaged.lowering.kernel import argument_attributes, block_size, grid_size
+from xpaged.lowering.kernel import argument_attributes, block_size, grid_size, is_host
 from xpaged.passes.pipelines import lower
 
 Edit = Callable[[ModuleOp, Level], None]
@@ -111,10 +112,28 @@ def run(
     set); `stats` counts there what is moved. `edit` is called with a copy of each lowered module before it is
     executed, and may change it: a fault planted there should be found. The module itself is not changed.
 
+    With `check`, functions for the host beside the kernel are executed too: a CPU function as one more level, and
+    `main`. Of a module that has functions for the host alone, `main` is executed.
+
     Faults of the program are in the report. Raises XpagedError when the module or the inputs are refused.
     """
+    if not any(isinstance(op, FuncOp) and not is_host(op) for op in module.walk()) and host_function(module, MAIN):
+        return _run_only_main(module)
     judged = check if court is None else court
     return _Run(module, inputs, seed, arch, blocks, check, judged, stats, edit).run(level)
+
+
+def _run_only_main(module: ModuleOp) -> Report:
+    """A module of functions for the host alone: what `main` prints are its outputs."""
+    report = Report()
+    started = time.perf_counter()
+    printed = run_main(module)
+    result = LevelReport(seconds=time.perf_counter() - started)
+    for number, (name, values) in enumerate(printed):
+        flat = values.reshape(-1)
+        result.outputs.append(Output(number, name, flat, np.ones(flat.size, np.bool_)))
+    report.levels[MAIN] = result
+    return report
 
 
 def _level(level: Level | str) -> Level:
@@ -181,7 +200,29 @@ class _Run:
                 continue
             if self.check:
                 result.ok &= compare(result.outputs, expected[each < Level.ROCK])
+        if self.check and any(is_host(op) for op in self.module.ops):
+            self._host_functions(expected[False])
         return self.report
+
+    def _host_functions(self, expected: Reference) -> None:
+        """What the functions for the host say: the CPU function on these inputs, and the program on its own."""
+        if host_function(self.module, NAIVE) is not None:
+            started = time.perf_counter()
+            result = LevelReport(outputs=second_opinion(self.module, self.arguments, self.inputs))
+            self.report.levels[NAIVE] = result
+            result.ok = compare(result.outputs, whole(expected))
+            result.seconds = time.perf_counter() - started
+        if host_function(self.module, MAIN) is not None:
+            try:
+                printed = run_main(self.module)
+            except XpagedError as error:
+                self._fault(Level.ROCK_MEMREF, error)
+                return
+            for flags in (values for name, values in printed if name == VERDICT):
+                self.report.notes.append(f"main printed [{' '.join(map(str, flags))}]")
+                if not flags.all():
+                    what = "main found a difference between the kernel and the CPU function"
+                    self._fault(Level.ROCK_MEMREF, XpagedError(what, found=str(flags)))
 
     def _expected(
         self, levels: Sequence[Level], rock: ModuleOp | None, attentions: Sequence[Attention]

@@ -1,5 +1,6 @@
 """The levels that a module goes through on its way to device code, and what may stand at each of them."""
 
+from collections.abc import Iterator
 from enum import Enum
 from functools import cache, total_ordering
 
@@ -7,6 +8,7 @@ from xdsl.dialects.builtin import MemRefType, TensorType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xpaged.errors import XpagedError
+from xpaged.lowering.kernel import is_host
 
 
 @total_ordering
@@ -127,14 +129,25 @@ def _culprit(op: Operation, level: Level) -> tuple[str, frozenset[Level]]:
     raise AssertionError(f"'{op.name}' may stand at {level.value}")
 
 
+def _leveled(op: Operation) -> Iterator[Operation]:
+    """`op` and everything in it that stands at a level: functions for the host do not, nor does what they hold."""
+    if is_host(op):
+        return
+    yield op
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield from _leveled(inner)
+
+
 def check_level(module: Operation, level: Level) -> None:
     """
-    Check that everything in `module` may stand at `level`.
+    Check that everything in `module` may stand at `level`; functions for the host may stand anywhere.
 
     Raises XpagedError that names the first operation that may not, its place, and the pass that should have removed
     it. For levels before `tile` that includes any operation that reads memory through a `rock.deref`.
     """
-    for op in module.walk():
+    for op in _leveled(module):
         if level not in levels_of(op):
             what, allowed = _culprit(op, level)
             raise XpagedError(
@@ -195,7 +208,7 @@ def level_of(module: Operation) -> Level:
     Raises XpagedError that names an operation of another level when no level takes all of them.
     """
     allowed = _EVERYWHERE
-    for op in module.walk():
+    for op in _leveled(module):
         here = levels_of(op)
         if not here & allowed:
             what, own = _culprit(op, min(allowed))

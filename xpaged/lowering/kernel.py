@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 from xpaged.errors import XpagedError
 
 KERNEL = "rock.kernel"
+HOST = "rock.host"  # a function that runs on the CPU beside kernels, and stands at no level
 GRID_SIZE = "rock.grid_size"
 BLOCK_SIZE = "rock.block_size"
 LDS_BYTES = "rock.lds_bytes"
@@ -32,9 +33,14 @@ def is_kernel(op: Operation) -> bool:
     return KERNEL in op.attributes
 
 
+def is_host(op: Operation) -> bool:
+    """Whether an operation is a function for the CPU."""
+    return HOST in op.attributes
+
+
 def kernels_of(module: ModuleOp) -> list[FuncOp]:
     """The kernels of a module in the order of their launches; its functions with a body where none is marked."""
-    functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
+    functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks and not is_host(op)]
     return [f for f in functions if is_kernel(f)] or functions
 
 
