@@ -142,6 +142,9 @@ def _lower(op: AttentionOp) -> None:
         softmaxType=op.softmax_type,
         preSoftmaxBody=op.preSoftmaxBody.clone(),
     )
+    for name in ("kvIndexClamp", "prefixOffsetClamp"):
+        if name in op.properties:
+            new.properties[name] = op.properties[name]
     copy_location(op, new)
     Rewriter.replace_op(op, new)
     set_launch(function, grid, block)

@@ -302,6 +302,11 @@ class _Lowering:
         self.lds_sizes.append(prod(op.result.type.get_shape()) * element_bytes(op.result.type.element_type))
 
     @_lower.register
+    def _constant(self, op: memref.GetGlobalOp) -> None:
+        new = memref.GetGlobalOp(op.name_, op.memref.type)
+        self.lds[op.memref] = self.emitter.value(new, 0, op.memref.name_hint)
+
+    @_lower.register
     def _barrier(self, op: tile.BarrierOp) -> None:
         self.emitter.insert(hip.BarrierOp())
 

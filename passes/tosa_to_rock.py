@@ -38,32 +38,25 @@ operands, K and V are traced to their own `rock.deref`s, and repeated KV heads a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
-from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnitAttr, f32
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation
 
 from xpaged.dialects import rocmlir_names
 from xpaged.dialects.rock.attention import AttentionOp
-from xpaged.dialects.rock.ops import DerefOp
 from xpaged.dialects.rock.views import make_chain
-from xpaged.dialects.tosa import ops
 from xpaged.errors import XpagedError
-from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.levels import Level
 from xpaged.ir.locations import describe
 from xpaged.ir.pass_base import LevelPass
-from xpaged.ir.transform_map import Transform, TransformMap
-from xpaged.lowering.attention_match import HEAD, Attention, attention_at, origin
+from xpaged.lowering.attention_fuse import fuse_attentions
 from xpaged.lowering.dead_code import erase_dead
 from xpaged.lowering.insertion import builder_before
-from xpaged.lowering.kernel import KERNEL
-from xpaged.lowering.score_region import ScoreRegion
-from xpaged.lowering.tosa_views import View, is_view, shape_of, step_of
-from xpaged.lowering.view_maps import maps_of, position_of
+from xpaged.lowering.tosa_views import View, is_view
+from xpaged.lowering.view_maps import maps_of
 
 
 @dataclass(frozen=True)
@@ -82,175 +75,18 @@ class TosaToRockPass(LevelPass):
 
 def _convert(function: FuncOp) -> None:
     """Fuse every attention of a function, then turn its views into transforms; refuse what is left."""
-    reasons: dict[Operation, str] = {}
-    for op in list(function.walk()):
+    for op in function.walk():
         if rocmlir_names.is_deref(op):
             raise XpagedError(
                 "a read through addresses is left",
                 at=op,
                 fix="run tosa-to-rock-deref before tosa-to-rock",
             )
-        if isinstance(op, ops.MatMulOp):
-            found = attention_at(op)
-            if isinstance(found, str):
-                reasons[op] = found
-            else:
-                _fuse(function, found)
+    reasons = fuse_attentions(function).reasons
     erase_dead(function)
     _views_to_transforms(function)
     erase_dead(function)
     _refuse_rest(function, reasons)
-
-
-def _fuse(function: FuncOp, found: Attention) -> None:
-    """Replace the second product of an attention by `rock.attention`."""
-    second = found.second
-    scores = ScoreRegion(found)
-    first = scores.first
-    assert first is not None
-    queries, keys, values = (View.of(value).followed() for value in (first.a, first.b, second.b))
-    for name, view in (("Q", queries), ("K", keys), ("V", values)):
-        _expect_memory(name, view, second)
-    derefs = [view.source if isinstance(view.source.owner, DerefOp) else None for view in (keys, values)]
-    _expect_both_paged(keys, values, second)
-
-    groups = queries.bounds[0]
-    repeats = _repeats(groups, keys, values)
-    batch = _batch(first, derefs[0], groups, repeats)
-    builder = builder_before(second)
-    attention = AttentionOp(
-        _insert(builder, queries, ("head", "query", "channel")),
-        _insert(builder, _one_of_each(keys, repeats), ("head", "channel", "key")),
-        _insert(builder, _one_of_each(values, repeats), ("head", "key", "channel")),
-        preSoftmaxElemWiseInputs=[_insert(builder, view, ("head", "query", "key")) for view in scores.inputs],
-        currentSeqLen=_per_head(builder, found.masks.last_key),
-        prefixOffset=_per_head(builder, found.masks.prefix_offset),
-        keyAddresses=derefs[0],
-        valueAddresses=derefs[1],
-        numHeadsQ=groups // batch,
-        numHeadsKV=groups // repeats // batch,
-        causal=found.masks.causal,
-        softmaxType=f32,
-        preSoftmaxBody=scores.region(),
-        result_types=[second.output.type],
-    )
-    if (perf_config := second.attributes.get("perf_config")) is not None:
-        attention.attributes["perf_config"] = perf_config
-    builder.insert(attention)
-    result = attention.results[0]
-    result.name_hint = second.output.name_hint
-    second.output.replace_all_uses_with(result)
-    second.detach()
-    second.erase()
-    if KERNEL not in function.attributes:
-        function.attributes[KERNEL] = function.attributes.pop("kernel", UnitAttr())  # the older spelling
-
-
-def _expect_memory(name: str, view: View, second: Operation) -> None:
-    """Q, K and V must be views of function arguments or pages, of 16- or 32-bit floats."""
-    source = view.source
-    if not isinstance(source, BlockArgument) and not isinstance(source.owner, DerefOp):
-        raise XpagedError(
-            f"{name} of an attention must be a view of a function argument or of a deref",
-            at=source,
-            found=origin(source),
-            fix="compute it in a kernel of its own and pass it as an argument",
-        )
-    element = cast(Any, source.type).element_type
-    if not isinstance(element, AnyFloat) or element.bitwidth not in (16, 32):
-        raise XpagedError(
-            f"{name} of an attention has elements of an unsupported type",
-            at=second,
-            found=element,
-            expected="f16, bf16 or f32",
-        )
-
-
-def _expect_both_paged(keys: View, values: View, second: Operation) -> None:
-    """K and V must both come from derefs, or neither."""
-    paged = [isinstance(view.source.owner, DerefOp) for view in (keys, values)]
-    if paged[0] != paged[1]:
-        names = ("K", "V") if paged[0] else ("V", "K")
-        raise XpagedError(
-            f"{names[0]} of an attention is read from pages, but {names[1]} is not: both must be, or neither",
-            at=second,
-            found=f"{names[1]} is a view of {origin((values if paged[0] else keys).source)}",
-        )
-
-
-def _repeats(groups: int, keys: View, values: View) -> int:
-    """The largest number of neighbouring query heads that read the same K and the same V."""
-    head = IndexExpr.var(HEAD, 0, groups - 1)
-    positions = [position_of(keys), position_of(values)]
-    for repeats in range(groups, 1, -1):
-        if groups % repeats == 0:
-            first = head // repeats * repeats
-            if all(p is not None and p.substitute({HEAD: first}) == p for p in positions):
-                return repeats
-    return 1
-
-
-def _one_of_each(view: View, repeats: int) -> View:
-    """The view of `[heads, ..]` as `[heads / repeats, ..]`: the first of every `repeats` heads."""
-    if repeats == 1:
-        return view
-    heads, a, b = view.bounds
-    kv_heads = heads // repeats
-    rest = Transform("PassThrough", (), ("dim1", "dim2"), (1, 2), ("dim1", "dim2"), (1, 2))
-    first = TransformMap(
-        (
-            Transform("PassThrough", (), ("head",), (0,), ("head",), (0,)),
-            Transform("ConstDim", (0, repeats), (), (), ("repeat",), (1,)),
-            Transform("PassThrough", (), ("dim1", "dim2"), (1, 2), ("dim1", "dim2"), (2, 3)),
-        ),
-        (kv_heads, a, b),
-        (kv_heads, repeats, a, b),
-    )
-    merged = TransformMap(
-        (
-            Transform("Unmerge", (kv_heads, repeats), ("head", "repeat"), (0, 1), ("head",), (0,)),
-            Transform(rest.kind, (), rest.upper_names, (2, 3), rest.lower_names, (1, 2)),
-        ),
-        (kv_heads, repeats, a, b),
-        view.bounds,
-    )
-    return view.under([first, merged], (kv_heads, a, b))
-
-
-def _per_head(builder: Builder, view: View | None) -> SSAValue | None:
-    """Insert a view over `[head, query, key]` that depends on the head only, as a view over `[head]`."""
-    if view is None:
-        return None
-    heads, queries, keys = view.bounds
-    at_zero = TransformMap(
-        (
-            Transform("PassThrough", (), ("head",), (0,), ("head",), (0,)),
-            Transform("ConstDim", (0, queries, 0, keys), (), (), ("query", "key"), (1, 2)),
-        ),
-        (heads,),
-        view.bounds,
-    )
-    return _insert(builder, view.under([at_zero], (heads,)), ("head",))
-
-
-def _batch(first: ops.MatMulOp, pages: SSAValue | None, groups: int, repeats: int) -> int:
-    """How many batch entries the heads of an attention are spread over, as far as the graph tells.
-
-    The pages know, having a table for each; else the heads of Q do when they were `[batch, heads, ..]` before.
-    """
-    batch = 1
-    if pages is not None:
-        batch = shape_of(pages)[0]
-    elif isinstance(first.a.owner, Operation) and (step := step_of(first.a)) is not None:
-        shape = shape_of(step[0])
-        if len(shape) == 4 and shape[0] * shape[1] == groups:
-            batch = shape[0]
-    return batch if (groups // repeats) % batch == 0 else 1
-
-
-def _insert(builder: Builder, view: View, names: Sequence[str]) -> SSAValue:
-    """The view as `rock.transform`s, with `names` for its dimensions."""
-    return make_chain(builder, view.source, maps_of(view, names))
 
 
 def _views_to_transforms(function: FuncOp) -> None:

@@ -8,13 +8,14 @@ import re
 import textwrap
 from math import prod
 
-from xdsl.dialects import func
+from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from xpaged.arch.table import Arch
 from xpaged.codegen.c_expr import name
 from xpaged.codegen.c_text import KEYWORDS, WIDTH, Names, comment, wrap
+from xpaged.codegen.hip_constants import Constants
 from xpaged.codegen.hip_context import Context, c_type, size_of
 from xpaged.codegen.hip_offsets import Offsets
 from xpaged.codegen.hip_prelude import RESERVED, Prelude
@@ -35,6 +36,8 @@ def print_hip(module: ModuleOp | func.FuncOp, arch: Arch) -> str:
     functions = [module] if isinstance(module, func.FuncOp) else list(module.ops)
     kernels: list[func.FuncOp] = []
     for op in functions:
+        if isinstance(op, memref.GlobalOp):
+            continue
         if not isinstance(op, func.FuncOp) or not op.body.blocks or not is_kernel(op):
             raise XpagedError("a device-level module holds kernels only", at=op, expected="func.func with rock.kernel")
         if not re.fullmatch(r"[A-Za-z]\w*", op.sym_name.data, re.ASCII) or op.sym_name.data in KEYWORDS | RESERVED:
@@ -44,17 +47,18 @@ def print_hip(module: ModuleOp | func.FuncOp, arch: Arch) -> str:
         raise XpagedError("there is no kernel to print", at=module, expected="a func.func with rock.kernel")
     prelude = Prelude()
     names = Names(RESERVED | {kernel.sym_name.data for kernel in kernels})
-    bodies = [_Kernel(kernel, arch, prelude, names) for kernel in kernels]
+    constants = Constants(prelude, names)
+    bodies = [_Kernel(kernel, arch, prelude, names, constants) for kernel in kernels]
     texts = [f"{kernel.signature}\n{kernel.body}}}\n" for kernel in bodies]
     comment = "//\n".join(kernel.comment for kernel in bodies)
-    code = "\n".join(texts)
+    code = constants.text + "\n".join(texts)
     return f"{comment}\n{prelude.text(code)}\n{code}"
 
 
 class _Kernel:
     """One kernel as text: its head comment, its signature, and the lines of its body."""
 
-    def __init__(self, function: func.FuncOp, arch: Arch, prelude: Prelude, names: Names) -> None:
+    def __init__(self, function: func.FuncOp, arch: Arch, prelude: Prelude, names: Names, constants: Constants) -> None:
         self.function = function
         self.arch = arch
         self.grid = self._size(GRID_SIZE)
@@ -76,6 +80,9 @@ class _Kernel:
         context.read_only = frozenset(a for a in self.arguments if self._is_table(a) and a not in self.written)
         context.page_bytes = self._page_bytes()
         statements = Statements(context, names)
+        for op in function.body.block.ops:
+            if isinstance(op, memref.GetGlobalOp):
+                statements.define(op.memref, name(constants.name(op), self._element(op.memref)))
         with names.scope():
             self.named = [(a, names.new(a.name_hint or f"arg{i}")) for i, a in enumerate(self.arguments)]
             for argument, text in self.named:

@@ -8,7 +8,7 @@ barriers when all lanes have to evaluate it together.
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -36,7 +36,8 @@ from xpaged.errors import XpagedError
 from xpaged.ir.locations import describe
 
 BUILDERS = {**INTEGERS, **FLOATS, **OPERATIONS}
-_TERMINATORS: frozenset[type[Operation]] = frozenset((scf.YieldOp, func.ReturnOp))
+_SILENT: frozenset[type[Operation]] = frozenset((scf.YieldOp, func.ReturnOp, memref.GetGlobalOp))
+"""Operations that write nothing by themselves."""
 _IDS: frozenset[type[Operation]] = frozenset((hip.WorkgroupIdOp, hip.LaneIdOp, hip.WaveIdOp))
 _MEMORIES = frozenset((GLOBAL_MEMORY, LDS_MEMORY))
 _LONGEST = 90
@@ -194,7 +195,7 @@ class Statements:
 
     def _ops(self, block: IrBlock) -> None:
         for op in block.ops:
-            if type(op) in _TERMINATORS:
+            if type(op) in _SILENT:
                 continue
             if self._arrays and not isinstance(op, hip.SetOp):
                 self._declare_arrays(op)

@@ -20,7 +20,7 @@ from xpaged.interpreter.evaluator import Compiler, Machine, Maker, OpCode, Progr
 from xpaged.interpreter.inputs import Argument, Inputs, entry_of
 from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, dtype_of, is_float
-from xpaged.interpreter.rules.rock import Operands, key_range
+from xpaged.interpreter.rules.rock import Operands, clamped, key_range
 from xpaged.interpreter.views import MemRef, materialize, positions, strides_of, view_through
 from xpaged.testing import bounds, oracle
 
@@ -273,7 +273,8 @@ class _Evaluation:
         swap = _identity if gridwise else _swapper(op)
         q, extras = self._read(given.q), [self._read(e) for e in given.extras]
         (k, k_cells), (v, v_cells) = self._cache(given.k), self._cache(given.v)
-        numbers = [None if x is None else [int(i) for i in self._read(x)] for x in (given.kv_index, given.offset)]
+        told = ((given.kv_index, op.kv_index_clamp), (given.offset, op.prefix_offset_clamp))
+        numbers = [None if x is None else clamped(self._read(x), clamp) for x, clamp in told]
         if isinstance(op, GridwiseAttentionAccelOp):
             repeats, keys, rows = op.repeats, op.valid_keys, op.valid_rows
 

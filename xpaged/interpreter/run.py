@@ -230,7 +230,7 @@ class _Run:
         """The references that `levels` are compared with: for graphs (True) and for kernels."""
         if not self.check or rock is None:
             return {}
-        kinds = sorted({each < Level.ROCK for each in levels})
+        kinds = sorted({each < Level.ROCK for each in (*levels, self.here)})
         found = references(rock, self.inputs, [self._graph_type() if graph else None for graph in kinds])
         expected = dict(zip(kinds, found, strict=True))
         if self.here < Level.ROCK:

@@ -66,14 +66,16 @@ def _integers(arguments: Sequence[Argument], rng: np.random.Generator, rock: Mod
         if not isinstance(op, AttentionOp | GridwiseAttentionAccelOp):
             continue
         queries, keys = _lengths(op)
+        add = 0 if op.kv_index_clamp is None else op.kv_index_clamp.add
         for arg in _roots(op.currentSeqLen, arguments):
-            found.setdefault(arg.index, rng.integers(0, keys, arg.count).astype(arg.dtype))
+            found.setdefault(arg.index, (rng.integers(0, keys, arg.count) - add).astype(arg.dtype))
         for arg in _roots(op.prefixOffset, arguments):
             last = np.full(arg.count, keys)
             for index in _roots(op.currentSeqLen, arguments):
                 if index.count == arg.count:
-                    last = np.minimum(found[index.index], keys - 1) + 1
-            found.setdefault(arg.index, np.maximum(last - queries, 0).astype(arg.dtype))
+                    last = np.minimum(found[index.index] + add, keys - 1) + 1
+            less = 0 if op.prefix_offset_clamp is None else op.prefix_offset_clamp.add
+            found.setdefault(arg.index, (np.maximum(last - queries, 0) - less).astype(arg.dtype))
     return found
 
 
@@ -103,6 +105,7 @@ def _spread_scores(attention: Attention, inputs: Inputs) -> None:
     scores = raw
     if p.score is not None:
         scores = np.asarray(p.score(raw, [e[0][rows, : raw.shape[1]] for e in p.extras]), np.float64)
+    scores = scores[np.isfinite(scores)]  # what a mask hides says nothing
     spread = float(scores.std()) if scores.size > 1 else 0.0
     if np.isfinite(spread) and spread > 0:
         flat = inputs.arrays[number]

@@ -5,36 +5,37 @@ enter the second product; how the graph reshapes, broadcasts and orders its oper
 the way is refused by name.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, cast
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
 
 from xpaged.dialects.tosa import elementwise, ops
-from xpaged.dialects.tosa.constants import constant_of
 from xpaged.errors import XpagedError
-from xpaged.ir import dense
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.transform_map import apply_chain
-from xpaged.lowering.integers import Integers, integers_of
+from xpaged.lowering.attention_masks import HEAD, KEY, QUERY, Mask, Masks, mask_of, origin, resolve
 from xpaged.lowering.tosa_views import View
-
-HEAD, QUERY, KEY = "d0", "d1", "d2"
-"""The coordinates of a score: query head over the batch, query, key."""
+from xpaged.lowering.view_maps import position_of
 
 
 @dataclass
-class Masks:
-    """The masks that stand between the scores and the softmax."""
+class Step:
+    """One operation between the scores and the softmax: a conversion, or a mask."""
 
-    last_key: View | None = None
-    """The last valid key of each score, inclusive: depends on the head only."""
-    prefix_offset: View | None = None
-    """What is added to the query in the causal comparison: depends on the head only."""
-    causal: bool = False
+    view: View
+    """Its result, in the coordinates of a score."""
+    mask: Mask | None = None
+
+
+@dataclass
+class LogSumExp:
+    """The log-sum-exp of each row, as the graph computes it besides."""
+
+    value: SSAValue
+    rows: View
+    """`value`, as a view of what holds one element for each row; the row's number is its row-major position."""
 
 
 @dataclass
@@ -44,10 +45,26 @@ class Attention:
     second: ops.MatMulOp
     """The product of weights and values."""
     scores: View
-    """What enters the softmax, below the masks and `converted`."""
-    converted: list[AnyFloat] = field(default_factory=list[AnyFloat])
-    """Types that the scores are converted to after that, in order."""
+    """What enters the softmax, below `steps`."""
+    steps: list[Step] = field(default_factory=list[Step])
+    """Conversions and masks on the scores, innermost first."""
     masks: Masks = field(default_factory=Masks)
+    lse: LogSumExp | None = None
+    roles: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    """What the operations are that make up the softmax and its masks, in words."""
+
+
+@dataclass
+class _Softmax:
+    """The parts of a softmax, as views in the coordinates of a score; of one key, the sum and the maximum may be the
+    elements themselves."""
+
+    scores: View
+    shifted: View
+    exponentials: View
+    total: View
+    largest: View
+    ops: list[Operation]
 
 
 def attention_at(second: ops.MatMulOp) -> Attention | str:
@@ -55,9 +72,22 @@ def attention_at(second: ops.MatMulOp) -> Attention | str:
 
     Raises XpagedError for a softmax of which a part is not understood.
     """
+    found = _softmax_of(second)
+    if isinstance(found, str):
+        return found
+    attention = Attention(second, found.scores)
+    attention.roles |= dict.fromkeys(found.ops, "softmax")
+    attention.roles[second] = "the product of weights and values"
+    _take_steps(attention)
+    attention.lse = _log_sum_exp(found, attention.roles)
+    return attention
+
+
+def _softmax_of(second: ops.MatMulOp) -> _Softmax | str:
     weights = View.of(second.a).followed()
-    if isinstance(cast_op := weights.source.owner, elementwise.CastOp):
-        weights = weights.onto(cast_op.input, []).followed()
+    converted = weights.source.owner
+    if isinstance(converted, elementwise.CastOp) and _is_float(converted.input):
+        weights = weights.onto(converted.input, []).followed()
     product = weights.source.owner
     if not isinstance(product, elementwise.MulOp):
         return f"its left operand is not a softmax but {origin(weights.source)}"
@@ -68,7 +98,8 @@ def attention_at(second: ops.MatMulOp) -> Attention | str:
             break
     else:
         return "its left operand is not a softmax but a product that is not exp(..) * reciprocal(..)"
-    _expect_reduction(reciprocals.operand(reciprocal.input1).followed(), ops.ReduceSumOp, exponentials)
+    total = reciprocals.operand(reciprocal.input1).followed()
+    _expect_reduction(total, ops.ReduceSumOp, exponentials)
     shifted = exponentials.operand(exp.input1).followed()
     sub = shifted.source.owner
     if not isinstance(sub, elementwise.SubOp):
@@ -77,23 +108,21 @@ def attention_at(second: ops.MatMulOp) -> Attention | str:
             at=exp,
             found=origin(shifted.source),
         )
-    scores = shifted.operand(sub.input1).followed()
-    _expect_reduction(shifted.operand(sub.input2).followed(), ops.ReduceMaxOp, scores)
-    return _without_masks(Attention(second, scores))
-
-
-def origin(value: SSAValue) -> str:
-    """Where a value comes from, in words."""
-    owner = value.owner
-    if isinstance(owner, Operation):
-        return f"the result of '{owner.name}'"
-    return f"the function argument %{value.name_hint}" if value.name_hint else "a function argument"
+    scores, largest = shifted.operand(sub.input1).followed(), shifted.operand(sub.input2).followed()
+    _expect_reduction(largest, ops.ReduceMaxOp, scores)
+    parts = [product, exp, reciprocal, sub, total.source.owner]
+    parts += [largest.source.owner] if largest.source is not scores.source else []
+    parts += [converted] if isinstance(converted, elementwise.CastOp) else []
+    known = [op for op in parts if isinstance(op, Operation)]
+    return _Softmax(scores, shifted, exponentials, total, largest, known)
 
 
 def _expect_reduction(reduced: View, op_type: type[ops.ReduceOp], elements: View) -> None:
-    """XpagedError unless `reduced` is the reduction over all keys of just `elements`."""
+    """XpagedError unless `reduced` is the reduction over all keys of just `elements`: of one key, the elements."""
     op = reduced.source.owner
     what = "sum" if op_type is ops.ReduceSumOp else "maximum"
+    if elements.bounds[2] == 1 and _same_elements(reduced, elements):
+        return
     if not isinstance(op, op_type):
         at = op if isinstance(op, Operation) else reduced.source
         raise XpagedError(
@@ -104,7 +133,7 @@ def _expect_reduction(reduced: View, op_type: type[ops.ReduceOp], elements: View
     source = View.of(op.input).followed()
     same = (
         source.source is elements.source
-        and source.bounds[axis] == elements.bounds[2]
+        and View.of(op.input).bounds[axis] == elements.bounds[2]
         and not any(c.depends_on(KEY) for c in coordinates)
     )
     if same:
@@ -116,115 +145,68 @@ def _expect_reduction(reduced: View, op_type: type[ops.ReduceOp], elements: View
         )
 
 
-def _without_masks(attention: Attention) -> Attention:
-    """Take masks and conversions off the scores, outermost first."""
-    view, converted = attention.scores, list[AnyFloat]()
+def _same_elements(a: View, b: View) -> bool:
+    return a.source is b.source and a.coordinates() == b.coordinates()
+
+
+def _take_steps(attention: Attention) -> None:
+    """Take masks and conversions off the scores, outermost first, and see which masks the attention can state."""
+    view, found = attention.scores, list[Mask]()
     while True:
         view = view.followed()
         op = view.source.owner
         if isinstance(op, elementwise.CastOp) and all(_is_float(v) for v in (op.input, op.output)):
-            converted.insert(0, cast(AnyFloat, cast(Any, op.output.type).element_type))
+            attention.steps.insert(0, Step(view))
             view = view.onto(op.input, [])
-        elif isinstance(op, elementwise.SelectOp) and _splat(view.operand(op.on_true)) == -inf:
-            _add_mask(attention.masks, view.operand(op.condition), op)
-            view = view.operand(op.on_false)
+        elif (mask := mask_of(view)) is not None:
+            attention.steps.insert(0, Step(view, mask))
+            found.append(mask)
+            view = view.operand(mask.scores)
         else:
             break
-    attention.scores, attention.converted = view, converted
-    return attention
+    attention.scores = view
+    attention.masks = resolve(found, *view.bounds[1:])
+    attention.roles |= {m.op: "a mask of the attention" for m in found if m.reason is None}
+    attention.roles |= {m.op: f"score region: {m.reason}" for m in found if m.reason is not None}
 
 
 def _is_float(value: SSAValue) -> bool:
     return isinstance(cast(Any, value.type).element_type, AnyFloat)
 
 
-def _splat(view: View) -> int | float | None:
-    return dense.splat_value(constant_of(view.followed().source))
+def _log_sum_exp(found: _Softmax, roles: dict[Operation, str]) -> LogSumExp | None:
+    """The sum `log(total) + largest` of a softmax, if the graph computes it; of one key also `(x - x) + x`."""
+    heads, queries, keys = found.scores.bounds
+    row = IndexExpr.var(HEAD, 0, heads - 1) * queries + IndexExpr.var(QUERY, 0, queries - 1)
+    block = found.ops[0].parent_block()
+    if block is None or any(position_of(v) != row for v in (found.total, found.largest)):
+        return None
+    for add in block.ops:
+        if not isinstance(add, elementwise.AddOp):
+            continue
+        for a, b in ((add.input1, add.input2), (add.input2, add.input1)):
+            whole = View.of(add.output)
+            log, top = _unconverted(whole.operand(a)), _unconverted(whole.operand(b))
+            if top.source is not found.largest.source:
+                continue
+            parts: list[Operation] = [add]
+            if isinstance(op := log.source.owner, elementwise.LogOp):
+                parts.append(op)
+                total = _unconverted(log.operand(op.input1))
+                if total.source is not found.total.source:
+                    continue
+            elif keys == 1 and log.source is found.shifted.source and position_of(found.shifted) == row:
+                total = log  # log(exp(x - x)), simplified
+            else:
+                continue
+            if position_of(total) == position_of(top):
+                roles.update(dict.fromkeys(parts, "log-sum-exp"))
+                return LogSumExp(add.output, total)
+    return None
 
 
-def _add_mask(masks: Masks, condition: View, select: elementwise.SelectOp) -> None:
-    """Understand `condition`, which is true where a score is masked, and add it to `masks`."""
-    condition = _truth(condition)
-    op = condition.source.owner
-    if isinstance(op, elementwise.LogicalOrOp):
-        for operand in (op.input1, op.input2):
-            _add_mask(masks, condition.operand(operand), select)
-        return
-    if not isinstance(op, elementwise.GreaterOp | elementwise.GreaterEqualOp):
-        raise _unknown_mask(select, f"the condition is {origin(condition.source)}", "a > b or a >= b of integers")
-    try:
-        left, right = (integers_of(condition.operand(operand)) for operand in (op.input1, op.input2))
-    except XpagedError as error:
-        error.what = f"a mask of the scores is not understood: {error.what}"
-        raise
-    if isinstance(op, elementwise.GreaterEqualOp):
-        left = Integers(left.leaf, left.offset + 1)
-    _classify(masks, left, right, condition.bounds, select)
-
-
-def _truth(view: View) -> View:
-    """Through conversions of a truth value to integers and back."""
-    while isinstance(op := (view := view.followed()).source.owner, elementwise.CastOp):
-        inner = view.onto(op.input, [])
-        if not isinstance(cast(Any, op.input.type).element_type, IntegerType) or not _holds_truth(inner):
-            break
-        view = inner
+def _unconverted(view: View) -> View:
+    """Through views and conversions between floats."""
+    while isinstance(op := (view := view.followed()).source.owner, elementwise.CastOp) and _is_float(op.input):
+        view = view.onto(op.input, [])
     return view
-
-
-def _holds_truth(view: View) -> bool:
-    """Whether every element is 0 or 1 (or i1), because it was converted from a truth value."""
-    view = view.followed()
-    if cast(Any, view.source.type).element_type == i1:
-        return True
-    op = view.source.owner
-    return (
-        isinstance(op, elementwise.CastOp)
-        and isinstance(cast(Any, op.input.type).element_type, IntegerType)
-        and _holds_truth(view.onto(op.input, []))
-    )
-
-
-def _classify(
-    masks: Masks, left: Integers, right: Integers, bounds: Sequence[int], select: elementwise.SelectOp
-) -> None:
-    """A score is masked where `left > right`: by the last valid key, or causally, perhaps with a prefix."""
-    query, key = (IndexExpr.var(name, 0, n - 1) for name, n in zip((QUERY, KEY), bounds[1:], strict=True))
-    known = left.offset - right.offset
-    text = f"masked where {left} > {right}, at query d1 and key d2 of head d0"
-    if left.leaf is not None:
-        raise _unknown_mask(select, text, "the key on the left of >")
-    if right.leaf is None:
-        if known != key - query:
-            raise _unknown_mask(select, text, "key > query")
-        masks.causal = True
-        return
-    leaf = _per_head(right.leaf, select, text)
-    if known == key and masks.last_key is None:
-        masks.last_key = leaf
-    elif known == key - query and bounds[1] > 1 and masks.prefix_offset is None:
-        masks.prefix_offset, masks.causal = leaf, True
-    else:
-        raise _unknown_mask(select, text, "key > last valid key, or key > query + prefix offset, each once")
-
-
-def _per_head(leaf: View, select: elementwise.SelectOp, text: str) -> View:
-    """A length or offset that a mask compares with: an i32 function argument that depends on the head only."""
-    if not isinstance(leaf.source, BlockArgument):
-        raise _unknown_mask(select, f"{text}, with {origin(leaf.source)}", "a function argument")
-    element: Attribute = cast(Any, leaf.source.type).element_type
-    if element != i32:
-        raise _unknown_mask(select, f"{text}, with elements of {element}", "i32")
-    if any(c.depends_on(name) for c in leaf.coordinates() for name in (QUERY, KEY)):
-        raise _unknown_mask(select, text, "one value for each head, not for each query or key")
-    return leaf
-
-
-def _unknown_mask(select: elementwise.SelectOp, found: str, expected: str) -> XpagedError:
-    return XpagedError(
-        "a mask of the scores is not understood",
-        at=select,
-        found=found,
-        expected=expected,
-        fix="masks by the last valid key and causal masks are fused; others are not supported yet",
-    )

@@ -157,11 +157,13 @@ class AttentionTiles(TileBuilder):
         rules = Arithmetic(self.emit)
         keys = op.valid_keys
 
-        def per_problem(value: SSAValue | None, hint: str) -> SSAValue | None:
-            return None if value is None else self.emit(memref.LoadOp.get(value, [self.g]), hint)
+        def per_problem(value: SSAValue | None, clamp: masks.Clamp | None, hint: str) -> SSAValue | None:
+            if value is None:
+                return None
+            return masks.clamped(rules, self.emit(memref.LoadOp.get(value, [self.g]), hint), clamp)
 
-        index = per_problem(op.currentSeqLen, "kv_index")
-        offset = per_problem(op.prefixOffset, "prefix_offset")
+        index = per_problem(op.currentSeqLen, op.kv_index_clamp, "kv_index")
+        offset = per_problem(op.prefixOffset, op.prefix_offset_clamp, "prefix_offset")
         last = masks.last_key(rules, index, keys)
         last.name_hint = "last_key"
         self.last = last if index is not None else None

@@ -1,8 +1,9 @@
 """What integer tensors hold, as a function of where in the tensor one looks.
 
 Offsets, row and column numbers in a graph are constants, added, multiplied and broadcast; lengths and page pointers are
-function arguments to which such constants are added. An element is `leaf[...] + offset`, where the offset is an exact
-expression in the coordinates: whatever is proved with it holds for every element.
+function arguments, perhaps kept between two bounds, to which such constants are added. An element is
+`min(max(leaf[...], least), most) + offset`, where the offset is an exact expression in the coordinates: whatever is
+proved with it holds for every element.
 """
 
 from functools import lru_cache
@@ -22,21 +23,32 @@ from xpaged.lowering.tosa_views import View, shape_of
 
 
 class Integers(NamedTuple):
-    """`leaf` at its own coordinates plus `offset`, in the coordinates of the view that was asked about."""
+    """`leaf` at its own coordinates, not less than `least` nor more than `most` (None: not bounded), plus `offset`, in
+    the coordinates of the view that was asked about."""
 
     leaf: View | None
     offset: IndexExpr
+    least: int | None = None
+    most: int | None = None
 
     def __str__(self) -> str:
         if self.leaf is None:
             return str(self.offset)
         source = self.leaf.source
         where = ", ".join(map(str, self.leaf.coordinates()))
-        return f"{f'%{source.name_hint}' if source.name_hint else 'a value'}[{where}] + {self.offset}"
+        text = f"{f'%{source.name_hint}' if source.name_hint else 'a value'}[{where}]"
+        if self.least is not None or self.most is not None:
+            low, high = ("" if bound is None else bound for bound in (self.least, self.most))
+            text = f"clip({text}, {low}..{high})"
+        return f"{text} + {self.offset}"
+
+    def plus(self, offset: IndexExpr | int) -> "Integers":
+        """The same elements with `offset` added."""
+        return self._replace(offset=self.offset + offset)
 
 
 def integers_of(view: View) -> Integers:
-    """The elements of `view`, whose source holds integers, as a leaf and an offset.
+    """The elements of `view`, whose source holds integers, as a bounded leaf and an offset.
 
     Raises XpagedError at the operation that adds two leaves, multiplies one, or is a constant that is not affine.
     """
@@ -48,18 +60,52 @@ def integers_of(view: View) -> Integers:
             return _added(op, *(integers_of(view.operand(operand)) for operand in (op.input1, op.input2)))
         case elementwise.MulOp():
             return _multiplied(op, *(integers_of(view.operand(operand)) for operand in (op.input1, op.input2)))
+        case elementwise.MaximumOp() | elementwise.MinimumOp():
+            return _bounded(op, *(integers_of(view.operand(operand)) for operand in (op.input1, op.input2)))
+        case elementwise.CastOp() if _widens(op):
+            return integers_of(view.onto(op.input, []))
         case _:
             return Integers(view, IndexExpr.const(0))
+
+
+def _widens(op: elementwise.CastOp) -> bool:
+    """Whether a conversion keeps every integer as it is (those of one bit are truth values)."""
+    before, after = (cast(Any, value.type).element_type for value in (op.input, op.output))
+    integers = isinstance(before, IntegerType) and isinstance(after, IntegerType)
+    return integers and 1 < before.width.data <= after.width.data
 
 
 def _added(op: elementwise.AddOp | elementwise.SubOp, a: Integers, b: Integers) -> Integers:
     if isinstance(op, elementwise.SubOp):
         if b.leaf is not None:
             raise XpagedError(f"'{op.name}' subtracts a value that is not constant", at=op, found=b)
-        return _checked(op, Integers(a.leaf, a.offset - b.offset))
+        return _checked(op, a.plus(-b.offset))
     if a.leaf is not None and b.leaf is not None:
         raise XpagedError(f"'{op.name}' adds two values that are not constant", at=op, found=f"{a} and {b}")
-    return _checked(op, Integers(a.leaf or b.leaf, a.offset + b.offset))
+    return _checked(op, a.plus(b.offset) if b.leaf is None else b.plus(a.offset))
+
+
+def _bounded(op: elementwise.MaximumOp | elementwise.MinimumOp, a: Integers, b: Integers) -> Integers:
+    """A maximum or minimum with one number; of two that are constant, the one that always is it."""
+    larger = isinstance(op, elementwise.MaximumOp)
+    if a.leaf is None:
+        a, b = b, a
+    bound = b.offset.constant
+    if a.leaf is None:
+        difference = a.offset - b.offset
+        if difference.lo >= 0 or difference.hi <= 0:
+            return a if (difference.lo >= 0) is larger else b
+    if a.leaf is None or b.leaf is not None or bound is None or a.offset.constant is None:
+        raise XpagedError(f"'{op.name}' is not that of a value and a number", at=op, found=f"{a} and {b}")
+    bound -= a.offset.constant
+    choose = max if larger else min
+    least = None if a.least is None else choose(a.least, bound)
+    most = None if a.most is None else choose(a.most, bound)
+    if larger:
+        least = bound if least is None else least
+    else:
+        most = bound if most is None else most
+    return a._replace(least=least, most=most)
 
 
 def _multiplied(op: elementwise.MulOp, a: Integers, b: Integers) -> Integers:

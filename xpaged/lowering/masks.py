@@ -8,13 +8,16 @@ A row keeps the keys `lower <= j <= upper`:
                                         i >= 0, and no sum of 32 bits that may overflow
     lower  = max(0, last - W)           sliding window of W keys back: W + 1 keys
 
+KV index and offset may be told by a clamp of what memory holds: `min(max(x, least), most) + add`, which makes an
+inclusive index of a count (`add` is -1) and keeps a length in range.
+
 The rules are written over `MaskArithmetic`, so the interpreter evaluates them on NumPy arrays and the lowering emits
 them as operations.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -26,6 +29,25 @@ class MaskArithmetic(Protocol[T]):
     def min(self, a: T, b: T) -> T: ...
     def max(self, a: T, b: T) -> T: ...
     def add(self, a: T, b: T) -> T: ...
+
+
+class Clamp(NamedTuple):
+    """`min(max(x, least), most) + add`; every number fits 32 bits."""
+
+    least: int
+    most: int
+    add: int
+
+
+def clamped(ops: MaskArithmetic[T], value: T, clamp: Clamp | None) -> T:
+    """The KV index or offset that memory holds as `value`."""
+    if clamp is None:
+        return value
+    if clamp.least > -(2**31):
+        value = ops.max(value, ops.const(clamp.least))
+    if clamp.most < 2**31 - 1:
+        value = ops.min(value, ops.const(clamp.most))
+    return ops.add(value, ops.const(clamp.add)) if clamp.add else value
 
 
 def last_key(ops: MaskArithmetic[T], kv_index: T | None, keys: int) -> T:

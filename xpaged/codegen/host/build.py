@@ -114,17 +114,14 @@ def _source(name: str, arch: Arch, launch: LaunchDescription) -> str:
     for kernel in kernels:
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
             raise XpagedError("this is no name of a kernel", found=kernel)
-    variables = "apply_to = variable(is_global)"
     return "\n".join(
         (
             '#include "xpaged_host.h"',
             *(line for each in arch.matrix for line in matrix_lines(each, arch.wave_size)),
-            "// Variables of the text are LDS: they lie together, and the compiler may not know what they hold.",
-            f'#pragma clang attribute push(__attribute__((section("xpaged_lds"))), {variables})',
-            f'#pragma clang attribute push(__attribute__((annotate("LDS"))), {variables})',
+            "// LDS lies together, and the compiler may not know what it holds.",
+            '#define shared section("xpaged_lds"), annotate("LDS")',
             f'#include "{name}"',
-            "#pragma clang attribute pop",
-            "#pragma clang attribute pop",
+            "#undef shared",
             f"#define XPAGED_KERNELS {' '.join(f'XPAGED_KERNEL({kernel}),' for kernel in kernels)}",
             '#include "entry.h"',
             "",

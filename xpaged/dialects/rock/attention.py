@@ -46,6 +46,7 @@ from xpaged.dialects.rock.attrs import AttentionParamsAttr, StoreMethodAttr
 from xpaged.dialects.rock.ops import Shaped
 from xpaged.dialects.rock.score_region import is_whole, scalar_region
 from xpaged.ir.bufferizable import Bufferizable, Bufferization
+from xpaged.lowering.masks import Clamp
 
 OPERANDS = (
     "queries",
@@ -110,6 +111,8 @@ class _AttentionBase(IRDLOperation):
     causal = opt_prop_def(UnitAttr)
     splitKV = opt_prop_def(IntegerAttr)
     slidingWindowLookBack = opt_prop_def(IntegerAttr)
+    kvIndexClamp = opt_prop_def(DenseArrayBase)
+    prefixOffsetClamp = opt_prop_def(DenseArrayBase)
     storeMethod = opt_prop_def(StoreMethodAttr)
     softmaxType = opt_prop_def()
     params0 = opt_prop_def(AttentionParamsAttr)
@@ -197,6 +200,16 @@ class _AttentionBase(IRDLOperation):
         return None if self.slidingWindowLookBack is None else _int(self.slidingWindowLookBack, 0)
 
     @property
+    def kv_index_clamp(self) -> Clamp | None:
+        """What is done to each element of `currentSeqLen`; None for nothing."""
+        return _clamp(self.kvIndexClamp)
+
+    @property
+    def prefix_offset_clamp(self) -> Clamp | None:
+        """What is done to each element of `prefixOffset`; None for nothing."""
+        return _clamp(self.prefixOffsetClamp)
+
+    @property
     def softmax_type(self) -> AnyFloat:
         """The type of scores in the softmax, f32 unless said otherwise."""
         return self.softmaxType if isinstance(self.softmaxType, AnyFloat) else f32
@@ -215,6 +228,10 @@ def _segments(**operands: SSAValue | Sequence[SSAValue] | None) -> list[list[SSA
 
 def _int(attr: IntegerAttr | None, default: int) -> int:
     return default if attr is None else attr.value.data
+
+
+def _clamp(attr: DenseArrayBase | None) -> Clamp | None:
+    return None if attr is None else Clamp(*(int(x) for x in attr.get_values()))
 
 
 def _on_scalars(region: Region) -> Region:
@@ -255,7 +272,9 @@ class AttentionOp(_AttentionBase, Bufferizable):
     `[G * splitKV, Sq, Dv]`, lse `[G * splitKV, Sq]`; the `..Transposed` flags exchange the last two dimensions. On
     memrefs the results are written to `out` and `lse`; on tensors they are results (the LSE when there are two).
     `currentSeqLen` (`lastValidKVIndex` in text) `[G]` is the last valid key of each row, inclusive. `keyAddresses`
-    and `valueAddresses` are the `rock.deref`s that the views `keys` and `values` end in.
+    and `valueAddresses` are the `rock.deref`s that the views `keys` and `values` end in. `kvIndexClamp` and
+    `prefixOffsetClamp`, `array<i64: least, most, add>`, say that `min(max(x, least), most) + add` is meant where
+    `currentSeqLen` and `prefixOffset` hold `x`.
     """
 
     name = "rock.attention"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, Float32Type, i8, i32
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, DenseArrayBase, Float16Type, Float32Type, i8, i32
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -136,9 +136,29 @@ def _common(op: AttentionOp | GridwiseAttentionAccelOp) -> None:
     if op.storeMethod is not None:
         _require(op.storeMethod.data == "set", f"{name}: storeMethod must be set, found {op.storeMethod.data}")
     _require(op.prefixOffset is None or op.causal is not None, f"{name}: prefixOffset needs causal")
+    for what, clamp, needs, operand in (
+        ("kvIndexClamp", op.kvIndexClamp, "lastValidKVIndex", op.currentSeqLen),
+        ("prefixOffsetClamp", op.prefixOffsetClamp, "prefixOffset", op.prefixOffset),
+    ):
+        _clamp(name, what, clamp, needs, operand)
     _require(
         op.softmaxType is None or isinstance(op.softmaxType, _SOFTMAX_TYPES),
         f"{name}: softmaxType must be f16, bf16 or f32, found {op.softmaxType}",
+    )
+
+
+def _clamp(name: str, what: str, clamp: DenseArrayBase | None, needs: str, operand: SSAValue | None) -> None:
+    """Bounds in order, and numbers that i32 holds before and after the sum."""
+    if clamp is None:
+        return
+    _require(operand is not None, f"{name}: {what} needs {needs}")
+    numbers = [int(x) for x in clamp.get_values()]
+    _require(len(numbers) == 3, f"{name}: {what} must be [least, most, add], found {len(numbers)} numbers")
+    least, most = numbers[:2]
+    _require(least <= most, f"{name}: {what} has least = {least} above most = {most}")
+    _require(
+        all(-(2**31) <= x < 2**31 for x in numbers),
+        f"{name}: {what} has numbers that i32 does not hold: {', '.join(map(str, numbers))}",
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from xdsl.dialects import memref
@@ -11,8 +12,11 @@ from xdsl.ir import Attribute, Operation
 
 from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Value, rule, unary
+from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, dtype_of
+from xpaged.interpreter.rules.arith import constant_array
 from xpaged.interpreter.views import MemRef, row_major, strides_of
+from xpaged.ir.module_constants import elements_of, global_of
 from xpaged.ir.transform_map import Transform, TransformMap
 
 _WORKGROUP_SPACE = 3
@@ -35,6 +39,25 @@ def store(op: memref.StoreOp, b: Compiler) -> OpCode:
 
     def run(m: Machine, value: Array, target: MemRef, *indices: Array) -> None:
         target.store(m.memory, indices, value.astype(storage, copy=False), mask=m.mask)
+
+    return run
+
+
+@rule(memref.GetGlobalOp)
+def get_global(op: memref.GetGlobalOp, b: Compiler) -> OpCode:
+    """A constant of the module, placed in memory where it is first asked for."""
+    type, name = op.memref.type, op.name_.string_value()
+    assert isinstance(type, MemRefType)
+    elements, dtype = constant_array(elements_of(global_of(op)), b, op), dtype_of(type)
+    values = np.ascontiguousarray(elements, dtype)
+    placed: WeakKeyDictionary[Memory, int] = WeakKeyDictionary()
+
+    def run(m: Machine) -> MemRef:
+        if m.memory not in placed:
+            placed[m.memory] = m.memory.allocate(values.nbytes, name=name, dtype=dtype).base
+            m.memory.write_array(placed[m.memory], values)
+        at = np.full(m.lanes, placed[m.memory], np.uint64)
+        return MemRef.dense(at, dtype, type.get_shape())
 
     return run
 

@@ -169,8 +169,13 @@ def _swap(x: Array, swapped: bool) -> Array:
     return x.swapaxes(1, 2) if swapped else x
 
 
-def _numbers(m: Machine, value: Value | None) -> list[int] | None:
-    return None if value is None else [int(x) for x in materialize(m.memory, value)]
+def _numbers(m: Machine, value: Value | None, clamp: masks.Clamp | None) -> list[int] | None:
+    return None if value is None else clamped(materialize(m.memory, value), clamp)
+
+
+def clamped(held: Array, clamp: masks.Clamp | None) -> list[int]:
+    """The KV indices or offsets that an operand holds as `held`."""
+    return [int(x) for x in np.asarray(masks.clamped(_NUMBERS, held.astype(np.int64), clamp))]
 
 
 def _wide(x: Array, exact: bool) -> Array:
@@ -197,7 +202,8 @@ def attention(op: AttentionOp, b: Compiler) -> OpCode:
 
     def run(m: Machine, *values: Value) -> Value:
         given = Operands(op, values)
-        indices, offsets = _numbers(m, given.kv_index), _numbers(m, given.offset)
+        indices = _numbers(m, given.kv_index, op.kv_index_clamp)
+        offsets = _numbers(m, given.offset, op.prefix_offset_clamp)
         ranges = [key_range(sizes.seq_k, None if indices is None else indices[g], window) for g in range(sizes.groups)]
         live = _live(ranges, sizes.repeats, sizes.seq_k)
         q = _swap(materialize(m.memory, given.q), q_swap)
@@ -233,7 +239,8 @@ def gridwise(op: GridwiseAttentionAccelOp, b: Compiler) -> OpCode:
     def run(m: Machine, *values: Value) -> Value:
         given = Operands(op, values)
         groups = given.q.shape[0]
-        indices, offsets = _numbers(m, given.kv_index), _numbers(m, given.offset)
+        indices = _numbers(m, given.kv_index, op.kv_index_clamp)
+        offsets = _numbers(m, given.offset, op.prefix_offset_clamp)
         ranges = [key_range(keys, None if indices is None else indices[g], window) for g in range(groups)]
         live = _live(ranges, 1, given.k.shape[2])
         q = materialize(m.memory, given.q)
