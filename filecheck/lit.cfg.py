@@ -13,6 +13,8 @@ here.test_format = lit.formats.ShTest()
 here.suffixes = [".mlir", ".test"]
 here.test_source_root = str(Path(__file__).parent)
 here.environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+if "PYTHONPATH" in os.environ:  # of a checkout that is not the installed one
+    here.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
 # The text is printed, read again and printed once more; `// -----` separates modules.
 here.substitutions += [

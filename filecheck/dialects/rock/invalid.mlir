@@ -60,3 +60,50 @@ func.func @heads(%q: memref<4x4x8xf16>, %k: memref<3x8x6xf16>, %v: memref<3x6x8x
   } {numHeadsQ = 4 : i32, numHeadsKV = 3 : i32}
   return
 }
+
+// -----
+
+// CHECK: rock.attention: kvIndexClamp needs lastValidKVIndex
+func.func @clamp_of_nothing(%q: memref<1x4x8xf16>, %k: memref<1x8x6xf16>, %v: memref<1x6x8xf16>, %n: memref<1xi32>, %o: memref<1x4x8xf16>) {
+  rock.attention{
+    qk = %q * %k : memref<1x4x8xf16>, memref<1x8x6xf16>
+    %o = softmax(qk) * %v : memref<1x6x8xf16> -> memref<1x4x8xf16>
+  } {kvIndexClamp = array<i64: 0, 1, 0>}
+  return
+}
+
+// -----
+
+// CHECK: rock.attention: kvIndexClamp has least = 3 above most = 2
+func.func @clamp_order(%q: memref<1x4x8xf16>, %k: memref<1x8x6xf16>, %v: memref<1x6x8xf16>, %n: memref<1xi32>, %o: memref<1x4x8xf16>) {
+  rock.attention{
+    qk = %q * %k : memref<1x4x8xf16>, memref<1x8x6xf16>
+    lastValidKVIndex = (%n : memref<1xi32>)
+    %o = softmax(qk) * %v : memref<1x6x8xf16> -> memref<1x4x8xf16>
+  } {kvIndexClamp = array<i64: 3, 2, 0>}
+  return
+}
+
+// -----
+
+// CHECK: rock.attention: kvIndexClamp must be [least, most, add], found 2 numbers
+func.func @clamp_numbers(%q: memref<1x4x8xf16>, %k: memref<1x8x6xf16>, %v: memref<1x6x8xf16>, %n: memref<1xi32>, %o: memref<1x4x8xf16>) {
+  rock.attention{
+    qk = %q * %k : memref<1x4x8xf16>, memref<1x8x6xf16>
+    lastValidKVIndex = (%n : memref<1xi32>)
+    %o = softmax(qk) * %v : memref<1x6x8xf16> -> memref<1x4x8xf16>
+  } {kvIndexClamp = array<i64: 3, 2>}
+  return
+}
+
+// -----
+
+// CHECK: rock.attention: kvIndexClamp has numbers that i32 does not hold: 0, 2147483648, 0
+func.func @clamp_wide(%q: memref<1x4x8xf16>, %k: memref<1x8x6xf16>, %v: memref<1x6x8xf16>, %n: memref<1xi32>, %o: memref<1x4x8xf16>) {
+  rock.attention{
+    qk = %q * %k : memref<1x4x8xf16>, memref<1x8x6xf16>
+    lastValidKVIndex = (%n : memref<1xi32>)
+    %o = softmax(qk) * %v : memref<1x6x8xf16> -> memref<1x4x8xf16>
+  } {kvIndexClamp = array<i64: 0, 2147483648, 0>}
+  return
+}

@@ -80,3 +80,17 @@ func.func @gridwise(%q: memref<1x8x32xf16>, %k: memref<1x8x16xf16>, %v: memref<1
   } : memref<1x8x32xf16>, memref<1x8x16xf16>, memref<1x16x8xf16>, memref<1x32x8xf16>
   return
 }
+
+// The KV index told by a count, the prefix offset by a clipped length.
+// CHECK: func.func @clamps
+func.func @clamps(%q: tensor<1x4x8xf16>, %k: tensor<1x8x6xf16>, %v: tensor<1x6x8xf16>, %n: tensor<1xi32>) -> tensor<1x4x8xf16> {
+  // CHECK: {kvIndexClamp = array<i64: -2147483648, 2147483647, -1>, numHeadsKV = 1 : i32, numHeadsQ = 1 : i32, prefixOffsetClamp = array<i64: 0, 5, 2>}
+  %o = rock.attention{
+    qk = %q * %k : tensor<1x4x8xf16>, tensor<1x8x6xf16>
+    lastValidKVIndex = (%n : tensor<1xi32>)
+    prefixOffset = (%n : tensor<1xi32>)
+    causal
+    softmax(qk) * %v : tensor<1x6x8xf16>
+  } {kvIndexClamp = array<i64: -2147483648, 2147483647, -1>, numHeadsKV = 1 : i32, numHeadsQ = 1 : i32, prefixOffsetClamp = array<i64: 0, 5, 2>} -> tensor<1x4x8xf16>
+  return %o : tensor<1x4x8xf16>
+}

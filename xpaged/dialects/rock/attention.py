@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from xdsl.dialects.builtin import (
+    I64,
     AnyFloat,
     BoolAttr,
     DenseArrayBase,
@@ -15,6 +16,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     f32,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -111,8 +113,8 @@ class _AttentionBase(IRDLOperation):
     causal = opt_prop_def(UnitAttr)
     splitKV = opt_prop_def(IntegerAttr)
     slidingWindowLookBack = opt_prop_def(IntegerAttr)
-    kvIndexClamp = opt_prop_def(DenseArrayBase)
-    prefixOffsetClamp = opt_prop_def(DenseArrayBase)
+    kvIndexClamp = opt_prop_def(DenseArrayBase.constr(i64))
+    prefixOffsetClamp = opt_prop_def(DenseArrayBase.constr(i64))
     storeMethod = opt_prop_def(StoreMethodAttr)
     softmaxType = opt_prop_def()
     params0 = opt_prop_def(AttentionParamsAttr)
@@ -230,7 +232,7 @@ def _int(attr: IntegerAttr | None, default: int) -> int:
     return default if attr is None else attr.value.data
 
 
-def _clamp(attr: DenseArrayBase | None) -> Clamp | None:
+def _clamp(attr: DenseArrayBase[I64] | None) -> Clamp | None:
     return None if attr is None else Clamp(*(int(x) for x in attr.get_values()))
 
 

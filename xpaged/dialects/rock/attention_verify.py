@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, DenseArrayBase, Float16Type, Float32Type, i8, i32
+from xdsl.dialects.builtin import I64, AnyFloat, BFloat16Type, DenseArrayBase, Float16Type, Float32Type, i8, i32
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -147,7 +147,7 @@ def _common(op: AttentionOp | GridwiseAttentionAccelOp) -> None:
     )
 
 
-def _clamp(name: str, what: str, clamp: DenseArrayBase | None, needs: str, operand: SSAValue | None) -> None:
+def _clamp(name: str, what: str, clamp: DenseArrayBase[I64] | None, needs: str, operand: SSAValue | None) -> None:
     """Bounds in order, and numbers that i32 holds before and after the sum."""
     if clamp is None:
         return

@@ -175,7 +175,7 @@ def _numbers(m: Machine, value: Value | None, clamp: masks.Clamp | None) -> list
 
 def clamped(held: Array, clamp: masks.Clamp | None) -> list[int]:
     """The KV indices or offsets that an operand holds as `held`."""
-    return [int(x) for x in np.asarray(masks.clamped(_NUMBERS, held.astype(np.int64), clamp))]
+    return [int(x) for x in np.asarray(masks.clamped(NUMBERS, held.astype(np.int64), clamp))]
 
 
 def _wide(x: Array, exact: bool) -> Array:
