@@ -18,41 +18,60 @@ func.func @f(%q: tensor<{h}x{s}x4x{e}>, %k: tensor<{h}x4x{t}x{e}>, %v: tensor<{h
   {before}
   %s = tosa.matmul {q}, %k : (tensor<{h}x{s}x4x{e}>, tensor<{h}x4x{t}x{e}>) -> tensor<{h}x{s}x{t}x{e}>
   {scores}
-  %top = tosa.reduce_max {maximum} {{axis = 2 : i32}} : (tensor<{h}x{s}x{t}x{e}>) -> tensor<{h}x{s}x1x{e}>
-  %d = tosa.sub %x, %top : (tensor<{h}x{s}x{t}x{e}>, tensor<{h}x{s}x1x{e}>) -> tensor<{h}x{s}x{t}x{e}>
-  %p = tosa.exp {exponent} : (tensor<{h}x{s}x{t}x{e}>) -> tensor<{h}x{s}x{t}x{e}>
-  %t = tosa.reduce_sum {total} {{axis = 2 : i32}} : (tensor<{h}x{s}x{t}x{e}>) -> tensor<{h}x{s}x1x{e}>
-  %r = tosa.reciprocal %t : (tensor<{h}x{s}x1x{e}>) -> tensor<{h}x{s}x1x{e}>
-  %a = tosa.mul %p, %r : (tensor<{h}x{s}x{t}x{e}>, tensor<{h}x{s}x1x{e}>) -> tensor<{h}x{s}x{t}x{e}>
+  {wide_scores}
+  {softmax}
+  %a = tosa.mul %p, %r : (tensor<{h}x{s}x{t}x{w}>, tensor<{h}x{s}x1x{w}>) -> tensor<{h}x{s}x{t}x{w}>
   {weights}
   %o = tosa.matmul {p}, %v : (tensor<{h}x{s}x{t}x{e}>, tensor<{h}x{t}x4x{e}>) -> tensor<{h}x{s}x4x{e}>
   {after}
-  return {returned} : {result}
+  return {returned} : {types}
 }}"""  # noqa: E501
+SOFTMAX = """%top = tosa.reduce_max {maximum} {{axis = 2 : i32}} : (tensor<{h}x{s}x{t}x{w}>) -> tensor<{h}x{s}x1x{w}>
+  %d = tosa.sub {x}, %top : (tensor<{h}x{s}x{t}x{w}>, tensor<{h}x{s}x1x{w}>) -> tensor<{h}x{s}x{t}x{w}>
+  %p = tosa.exp {exponent} : (tensor<{h}x{s}x{t}x{w}>) -> tensor<{h}x{s}x{t}x{w}>
+  %t = tosa.reduce_sum {total} {{axis = 2 : i32}} : (tensor<{h}x{s}x{t}x{w}>) -> tensor<{h}x{s}x1x{w}>
+  %r = tosa.reciprocal %t : (tensor<{h}x{s}x1x{w}>) -> tensor<{h}x{s}x1x{w}>"""
 SCORES = "(tensor<1x2x3xf16>, tensor<1x2x3xf16>) -> tensor<1x2x3xf16>"
 MINUS_INFINITY = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000"}
 
 
 def small(
-    scores: str = "", *, heads: int = 1, queries: int = 2, keys: int = 3, element: str = "f16", **parts: str
+    scores: str = "",
+    *,
+    heads: int = 1,
+    queries: int = 2,
+    keys: int = 3,
+    element: str = "f16",
+    wide: str | None = None,
+    **parts: str,
 ) -> ModuleOp:
     """A graph with `scores` making `%x` of the product `%s` (`%x` is `%s` when empty).
 
-    The parts are text: `arguments` before the last four, `before` the product of `q` and the keys, what `maximum`,
-    `exponent` and `total` are taken of, `weights` that make `p` of `%a`, and what comes `after`, of which `returned`,
-    of type `result`, is returned.
+    The softmax is computed in `wide`: the scores are converted to it, unless they have it already, and the weights
+    back. The parts are text: `arguments` before the last four, `before` the product of `q` and the keys, what
+    `maximum`, `exponent` and `total` are taken of, or the whole `softmax` up to `%p` and `%r`, `weights` that make `p`
+    of `%a`, and what comes `after`, of which `returned`, of type `result`, is returned.
     """
-    whole = f"tensor<{heads}x{queries}x{keys}x{element}>"
+    sizes = f"{heads}x{queries}x{keys}"
+    whole, soft = f"tensor<{sizes}x{element}>", f"tensor<{sizes}x{wide}>"
+    scores = scores or f"%x = tosa.identity %s : ({whole}) -> {whole}"
+    x = "%x"
+    if wide is not None:
+        parts = {"weights": f"%na = tosa.cast %a : ({soft}) -> {whole}", "p": "%na", **parts}
+        if not scores.endswith(f"-> {soft}"):
+            parts["wide_scores"], x = f"%wx = tosa.cast %x : ({whole}) -> {soft}", "%wx"
+    softmax = parts.pop("softmax", None)
+    text = SMALL.replace("{softmax}", SOFTMAX if softmax is None else softmax.replace("{", "{{").replace("}", "}}"))
     defaults = {
         "arguments": "%e: tensor<6xf16>, " if (queries, keys) == (2, 3) else "",
-        "before": "", "q": "%q", "maximum": "%x", "exponent": "%d", "total": "%p", "weights": "", "p": "%a",
-        "after": "", "returned": "%o", "result": f"tensor<{heads}x{queries}x4x{element}>",
-        "h": str(heads), "s": str(queries), "t": str(keys), "e": element,
-        "minus_infinity": MINUS_INFINITY[element],
-        "columns": ", ".join(map(str, range(keys))), "rows": ", ".join(f"[{i}]" for i in range(queries)),
+        "before": "", "q": "%q", "x": x, "maximum": x, "exponent": "%d", "total": "%p", "weights": "", "p": "%a",
+        "wide_scores": "", "after": "", "returned": "%o", "result": f"tensor<{heads}x{queries}x4x{element}>",
+        "h": str(heads), "s": str(queries), "t": str(keys), "e": element, "w": wide or element,
+        "minus_infinity": MINUS_INFINITY[element], "columns": ", ".join(map(str, range(keys))),
+        "rows": ", ".join(f"[{i}]" for i in range(queries)),
     }  # fmt: skip
-    scores = scores or f"%x = tosa.identity %s : ({whole}) -> {whole}"
-    return parse(SMALL.format(scores=scores, **{**defaults, **parts}), "small.mlir")
+    values = {**defaults, **parts}
+    return parse(text.format(scores=scores, types=values["result"].strip("()"), **values), "small.mlir")
 
 
 def masked(condition: str, *, kept_first: bool = False, value: str = "%ninf", **sizes: int) -> str:
