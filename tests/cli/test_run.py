@@ -10,7 +10,9 @@ import pytest
 from xpaged.cli.shell import DONE, REFUSED
 from xpaged.codegen.host import unable
 from xpaged.ir.levels import Level
+from xpaged.ir.printing import print_module
 from xpaged.passes.pipelines import passes_between
+from xpaged.sizes import attention
 
 Cli = Any
 LEVELS = ["rock-memref", "gridwise", "tile", "device"] + (["host"] if unable() is None else [])
@@ -62,8 +64,38 @@ def test_a_fault_has_status_1_and_is_told_with_its_place(cli: Cli, paged_kernel:
     assert fault["location"].startswith("<stdin>:")
     ended = cli(*argv, stdin=paged_kernel)
     assert ended.status == REFUSED
-    assert "fault at level device: " in ended.out
+    assert "fault at level device (bad-access): " in ended.out
     assert ended.out.endswith("failed\n")
+
+
+def test_the_court_and_what_was_moved(cli: Cli, paged_kernel: str) -> None:
+    argv = ("run", "-", "--level", "device", "--court", "--stats")
+    ended = cli(*argv, "--json", stdin=paged_kernel)
+    report = json.loads(ended.out)
+    assert (ended.status, report["faults"]) == (DONE, [])
+    stats = report["levels"]["device"]["stats"]
+    assert stats["global"]["writes"]["out"]["distinct_bytes"] == 5 * 8 * 2
+    ended = cli(*argv, stdin=paged_kernel)
+    assert "  writes out: 80 bytes, 80 of them distinct" in ended.out
+    assert "  LDS reads: " in ended.out
+    assert " x mfma_f32_16x16x16_f16" in ended.out
+
+
+def test_the_court_names_the_kind_the_place_and_the_owner(cli: Cli) -> None:
+    kernel = print_module(attention(seq_q=1, seq_k=256, dim_qk=8, page_size=32, kv_index=True))
+    lowered = cli("opt", "-", "-p", ",".join(passes_between(Level.ROCK_MEMREF, Level.DEVICE)), stdin=kernel).out
+    assert "hip.barrier" in lowered
+    text = lowered.replace("hip.barrier\n", "\n", 1)
+    ended = cli("run", "-", "--level", "device", "--court", "--json", stdin=text)
+    assert ended.status == REFUSED
+    fault = next(f for f in json.loads(ended.out)["faults"] if f["kind"] == "race")
+    assert fault["op"].split(" = ")[1].startswith("hip.lds_load")
+    assert fault["location"].startswith("<stdin>:")
+    assert int(fault["address"], 16) > 0
+    assert fault["owner"].startswith("lane ")
+    assert fault["count"] > 1
+    ended = cli("run", "-", "--level", "device", "--court", stdin=text)
+    assert f"fault at level device (race, {fault['count']} times): lane " in ended.out
 
 
 def test_inputs_and_outputs_are_files(cli: Cli, paged_kernel: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from xpaged.errors import XpagedError
 from xpaged.interpreter.court import KINDS, Court, CourtProgram, Finding, Stats
 from xpaged.interpreter.evaluator import Machine
 from xpaged.interpreter.memory import Memory
@@ -419,6 +420,83 @@ def test_an_output_that_is_written_twice() -> None:
     found = only(Trial().run(body, args, [thread(), thread(), thread() == 3]), "written-twice")
     assert found.count == 1
     assert found.address is not None
+
+
+# ---- loads to LDS
+
+DIRECT = """%lds = hip.lds_alloc : memref<1024xf32, 3>
+%c64 = arith.constant 64 : i32
+%w = hip.wave_id : i32
+%start = arith.muli %w, %c64 : i32
+{before}
+hip.load_lds %a[%t] to %lds[%start] x 1 : memref<256xf32>, i32, memref<1024xf32, 3>, i32
+{between}
+%y = hip.lds_load %lds[%j] : memref<1024xf32, 3>, i32 -> f32
+hip.store %y, %o[%t] : f32, memref<256xf32>, i32
+{after}"""
+AGAIN = "hip.load_lds %a[%t] to %lds[%start] x 1 : memref<256xf32>, i32, memref<1024xf32, 3>, i32"
+
+
+def direct(partner: int, before: str = "", between: str = "", after: str = "") -> tuple[dict[str, Finding], Array]:
+    trial = Trial()
+    lane = thread() % LANES
+    body = DIRECT.format(before=before, between=between, after=after)
+    found = trial.run(body, OTHER, [lane, lane ^ partner, thread()])
+    return found, trial.memory.read_array(int(trial.out.base[0]), F32, 256)
+
+
+def test_a_load_to_lds_and_its_wait() -> None:
+    found, got = direct(0, between="hip.waitcnt 0")
+    assert not found
+    np.testing.assert_array_equal(got, thread())
+    found, got = direct(0)
+    assert found["early-read"].count == 256
+    assert np.isnan(got).all()  # not there yet
+    assert "lds" in found["early-read"].what
+    assert "unwritten-read" in found
+    found, _ = direct(0, between="hip.waitcnt 1")
+    assert "early-read" in found
+
+
+def test_another_wave_reads_a_load_to_lds_after_a_wait_and_a_barrier() -> None:
+    found, got = direct(64, between="hip.waitcnt 0\nhip.barrier")
+    assert not found
+    np.testing.assert_array_equal(got, thread() ^ 64)
+    assert list(direct(64, between="hip.waitcnt 0")[0]) == ["race"]
+    assert "race" in direct(64, between="hip.barrier\nhip.waitcnt 0")[0]
+
+
+def test_a_load_to_lds_over_what_others_read() -> None:
+    waited = "hip.waitcnt 0\nhip.barrier"
+    assert list(direct(64, between=waited, after=AGAIN)[0]) == ["race"]
+    assert not direct(64, between=waited, after=f"hip.barrier\n{AGAIN}")[0]
+
+
+def test_a_wait_leaves_the_newest_loads_pending() -> None:
+    """The first of two has arrived after a wait for all but one."""
+    second = AGAIN.replace("[%start]", "[%start2]")
+    more = f"%c512 = arith.constant 512 : i32\n%start2 = arith.addi %start, %c512 : i32\n{second}\n"
+    found, got = direct(0, between=f"{more}hip.waitcnt 1")
+    assert not found
+    np.testing.assert_array_equal(got, thread())
+    assert "early-read" in direct(0, between=f"{more}hip.waitcnt 2")[0]
+
+
+def test_a_load_to_lds_fills_one_place_for_each_wave() -> None:
+    with pytest.raises(XpagedError, match="one place for each wave"):
+        direct(0, before="%s = arith.addi %start, %t : i32", between=AGAIN.replace("%start", "%s"))
+
+
+def test_a_load_to_lds_out_of_bounds() -> None:
+    body = """%lds = hip.lds_alloc : memref<128xf32, 3>
+    hip.load_lds %a[%t] to %lds[%l] x 1 : memref<256xf32>, i32, memref<128xf32, 3>, i32
+    hip.waitcnt 0"""
+    wave = thread() % LANES // 64 * 64
+    assert not Trial().run(body, OTHER, [wave, thread(), thread()])
+    assert only(Trial().run(body, OTHER, [wave, thread(), thread() - 64]), "out-of-bounds").count == 64
+    found = only(Trial().run(body, OTHER, [wave + 1, thread(), thread()]), "out-of-bounds")
+    assert "lds[0]" in found.what
+    assert found.count == 2  # the last lane of each workgroup
 
 
 # ---- what is moved

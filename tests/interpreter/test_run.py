@@ -171,6 +171,21 @@ def test_blocks_run_some_workgroups_and_compare_their_rows() -> None:
         run(case.module(), blocks=0)
 
 
+@pytest.mark.parametrize("level", ["rock-memref", "tile", "device"])
+def test_pages_may_lie_far_apart(level: str) -> None:
+    """A pool is as large as the pages in it, not as the distance between them."""
+    case = Case(seq_k=16, page_size=32)
+    rng = np.random.default_rng(0)
+    pages = rng.standard_normal((2, 4, 32)).astype(np.float16)
+    near = {"q": rng.standard_normal(4 * 8).astype(np.float16), "k_table.pages": pages[0], "v_table.pages": pages[1]}
+    far = near | {"k_table.place": np.array([5, 1 << 40, 0, 1 << 40]), "v_table.place": np.array([1 << 35, 3, 2, 9])}
+    pages[0, 3] = pages[0, 1]  # one page in two entries
+    reports = [run(case.module(), inputs, level=level, check=True) for inputs in (near, far)]
+    assert all(r.ok for r in reports), [r.faults for r in reports]
+    a, b = (r.levels[level].outputs[0].values for r in reports)
+    assert a.tobytes() == b.tobytes()
+
+
 def test_batches_of_workgroups_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     a = run_all(CASE.module())
     monkeypatch.setattr(runner, "_BATCH_GROUPS", 1)

@@ -120,7 +120,8 @@ def summary(report: "Report", checked: bool) -> str:
     lines = [line for name, level in report.levels.items() for line in _level_lines(name, width, level, checked)]
     for fault in report.faults:
         place = f"{fault['location']}: " if fault["location"] else ""
-        lines.append(f"{place}fault at level {fault['level']}: {fault['what']}")
+        often = f", {fault['count']} times" if fault.get("count", 1) > 1 else ""
+        lines.append(f"{place}fault at level {fault['level']} ({fault['kind']}{often}): {fault['what']}")
         if fault["op"]:
             lines.append(f"  in: {fault['op']}")
         if fault["address"]:
@@ -138,4 +139,23 @@ def _level_lines(name: str, width: int, level: "LevelReport", checked: bool) -> 
             error = "  not compared"
         lines.append(f"{head}  {output.name}{error}" + (f"  {output.nan} NaN" if output.nan else ""))
         head = " " * len(head)
-    return lines
+    return lines if level.stats is None else [*lines, *_stats_lines(level.stats)]
+
+
+def _stats_lines(stats: Mapping[str, Any]) -> list[str]:
+    """What a level moved: a line for each buffer, one for each direction of LDS, one for matrix instructions."""
+    lines: list[str] = []
+    for verb in ("reads", "writes"):
+        for name, each in stats["global"][verb].items():
+            widths = ", ".join(f"{n} of {width} B" for width, n in each["instructions_by_width"].items())
+            lines.append(
+                f"  {verb} {name}: {each['useful_bytes']} bytes, {each['distinct_bytes']} of them distinct, "
+                f"{each['lines_of_64']} lines of 64 B, {each['lines_of_128']} of 128 B; wave instructions: {widths}"
+            )
+    for verb, each in stats["lds"].items():
+        widths = ", ".join(f"{n} of {width} B" for width, n in each["instructions_by_width"].items())
+        lines.append(
+            f"  LDS {verb}: {each['useful_bytes']} bytes, {each['clocks']} clocks, {each['conflict_clocks']} of them "
+            f"bank conflicts; wave instructions: {widths or 'none'}"
+        )
+    return [*lines, *(f"  {n} x {name}" for name, n in stats["matrix_instructions"].items())]

@@ -8,7 +8,7 @@ and an element offset; LDS has operations of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     I64,
@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
     f32,
     i1,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
@@ -43,45 +42,34 @@ from xdsl.irdl import (
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xpaged.arch.table import instruction_named, instruction_names
+from xpaged.dialects.hip_async import LoadLdsOp, WaitcntOp
+from xpaged.dialects.hip_values import (
+    LDS_ALIGNMENT,
+    LDS_SPACE,
+    Ordered,
+    check_base,
+    element_of,
+    is_lds,
+    lanes_of,
+    lds_total,
+)
 from xpaged.errors import did_you_mean
 
-LDS_SPACE = 3  # memory space of LDS memrefs, as in the AMDGPU address spaces
-
-LDS_ALIGNMENT = 16  # bytes: every LDS buffer starts at a multiple, so that it can be read in the widest vectors
-
-__all__ = ["LDS_ALIGNMENT", "LDS_SPACE", "Hip", "element_of", "is_lds", "lanes_of", "lds_total"]
-
-
-def element_of(type_: Attribute) -> Attribute:
-    """The element type of a vector, or the scalar type itself."""
-    return type_.element_type if isinstance(type_, VectorType) else type_
-
-
-def lanes_of(type_: Attribute) -> int:
-    """The number of elements of a vector; 1 for a scalar."""
-    return type_.get_shape()[0] if isinstance(type_, VectorType) else 1
-
-
-def is_lds(type_: Attribute) -> bool:
-    """Whether a type is a memref in LDS."""
-    return (
-        isinstance(type_, MemRefType)
-        and isinstance(type_.memory_space, IntegerAttr)
-        and type_.memory_space.value.data == LDS_SPACE
-    )
-
-
-def lds_total(sizes: Iterable[int]) -> int:
-    """Bytes of LDS that buffers of `sizes` bytes take together, laid out as compilers do: the largest first, the whole
-    a multiple of 4."""
-    total = 0
-    for size in sorted(sizes, reverse=True):
-        total = -(-total // LDS_ALIGNMENT) * LDS_ALIGNMENT + size
-    return -(-total // 4) * 4
+__all__ = [
+    "LDS_ALIGNMENT",
+    "LDS_SPACE",
+    "Hip",
+    "LoadLdsOp",
+    "WaitcntOp",
+    "element_of",
+    "is_lds",
+    "lanes_of",
+    "lds_total",
+]
 
 
 def _is_value(type_: Attribute) -> bool:
@@ -118,14 +106,6 @@ class RegsType(ParametrizedAttribute, TypeAttribute):
             raise VerifyException(f"a register array needs a positive count, found {self.count.data}")
         if not _is_value(self.element):
             raise VerifyException(f"a register array holds scalars or vectors, found {self.element}")
-
-
-class _Ordered(MemoryEffect):
-    """An operation that may not move across reads and writes (barriers, fences, stage marks)."""
-
-    @classmethod
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        return {EffectInstance(MemoryEffectKind.READ), EffectInstance(MemoryEffectKind.WRITE)}
 
 
 class _IdOp(IRDLOperation):
@@ -175,7 +155,7 @@ class _ReadOp(IRDLOperation):
         super().__init__(operands=[base, offset, [] if mask is None else [mask]], result_types=[result_type])
 
     def verify_(self) -> None:
-        _check_base(self.base.type, self.result.type, self.name)
+        check_base(self.base.type, self.result.type, self.name)
 
 
 class _WriteOp(IRDLOperation):
@@ -195,18 +175,7 @@ class _WriteOp(IRDLOperation):
         super().__init__(operands=[value, base, offset, [] if mask is None else [mask]])
 
     def verify_(self) -> None:
-        _check_base(self.base.type, self.value.type, self.name)
-
-
-def _check_base(base: Attribute, value: Attribute, name: str) -> None:
-    in_lds = name.startswith("hip.lds_")
-    if base == i64 and not in_lds:
-        return
-    if not isinstance(base, MemRefType) or is_lds(base) != in_lds:
-        expected = f"a memref in memory space {LDS_SPACE}" if in_lds else "an i64 address or a memref in global memory"
-        raise VerifyException(f"{name}: the base is {expected}, found {base}")
-    if base.element_type != element_of(value):
-        raise VerifyException(f"{name}: the base holds {base.element_type}, the value is {value}")
+        check_base(self.base.type, self.value.type, self.name)
 
 
 @irdl_op_definition
@@ -488,7 +457,7 @@ def _check_same(value: Attribute, result: Attribute, name: str) -> None:
 
 
 class _MarkOp(IRDLOperation):
-    traits = traits_def(_Ordered())
+    traits = traits_def(Ordered())
     assembly_format = "attr-dict"
 
     def __init__(self) -> None:
@@ -516,7 +485,7 @@ class StageOp(IRDLOperation):
     name = "hip.stage"
     title = prop_def(StringAttr)
     note = opt_prop_def(StringAttr)
-    traits = traits_def(_Ordered())
+    traits = traits_def(Ordered())
     assembly_format = "$title (`note` $note^)? attr-dict"
 
     def __init__(self, title: str, note: str | None = None) -> None:
@@ -542,6 +511,8 @@ Hip = Dialect(
         LdsAllocOp,
         LdsLoadOp,
         LdsStoreOp,
+        LoadLdsOp,
+        WaitcntOp,
         RegsOp,
         GetOp,
         SetOp,

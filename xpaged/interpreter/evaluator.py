@@ -128,6 +128,7 @@ class Machine:
         self.frame: list[Value] = []
         self.iteration: Sequence[Array] = ()  # coordinates of the innermost linalg.generic
         self.printed: list[tuple[str, Array]] = []
+        self.arrivals: list[Any] = []  # loads to LDS that have started, the oldest first
         self.ops = 0
         self.lane_ops = 0
 

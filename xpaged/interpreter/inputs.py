@@ -40,6 +40,8 @@ from xpaged.lowering.kernel import (
 
 _FILL = 0xFF  # work buffers: NaN in every float type, -1 in every integer type
 _MOST_ELEMENTS = 1 << 48
+_FEW_EMPTY_PLACES = 4
+"""A pool of pages with so many places for each page of a table, or fewer, is mirrored as a whole."""
 _GARBAGE = 0xDEAD_0000_0000_0000  # unmapped entries of page tables
 
 
@@ -466,28 +468,26 @@ def _place_pages(arg: Argument, pages: Pages, memory: Memory, poison: bool, rand
     data, mapped = page_contents(pages, poison, random)
     size = data.shape[1] * data.itemsize
     slots = int(pages.place.max(initial=-1)) + 1
-    used = np.zeros(slots, np.bool_)
-    used[pages.place[mapped]] = True
-    addresses = memory.allocate_many(
-        slots,
-        size,
-        align=page_alignment(size),
-        base=pages.base,
-        straddle=pages.base is None,
-        mapped=used,
-        name=f"{arg.name}.place",
-        dtype=data.dtype,
-    )
+    where: dict[str, Any] = {"align": page_alignment(size), "name": f"{arg.name}.place", "dtype": data.dtype}
+    taken, inverse = np.unique(pages.place[mapped], return_inverse=True)
+    if slots <= _FEW_EMPTY_PLACES * max(len(pages.place), 64):
+        used = np.zeros(slots, np.bool_)
+        used[taken] = True
+        straddle = pages.base is None
+        every = memory.allocate_many(slots, size, base=pages.base, straddle=straddle, mapped=used, **where)
+        addresses = every[pages.place]
+    else:
+        addresses = np.zeros(len(pages.place), np.uint64)
+        addresses[mapped] = memory.allocate_places(taken, size, base=pages.base, **where)[inverse]
     if mapped.any():
         elements = data.shape[1]
         contents = data[mapped] if elements > 1 else data[mapped, 0]
-        memory.store(addresses[pages.place[mapped]], contents, elements)
+        memory.store(addresses[mapped], contents, elements)
         if pages.dead is not None and poison:
-            place, inverse = np.unique(pages.place[mapped], return_inverse=True)
-            alive = np.zeros((len(place), data.shape[1]), np.bool_)
+            alive = np.zeros((len(taken), data.shape[1]), np.bool_)
             np.logical_or.at(alive, inverse, ~pages.dead[mapped])  # entries may share a page
-            memory.poison(addresses[place], ~alive, data.itemsize)
-    return np.where(mapped, addresses[pages.place], garbage_of(len(data), size)).view(np.int64)
+            memory.poison(addresses[mapped], ~alive[inverse], data.itemsize)
+    return np.where(mapped, addresses, garbage_of(len(data), size)).view(np.int64)
 
 
 def page_contents(pages: Pages, poison: bool, random: bool) -> tuple[Array, Array]:

@@ -27,6 +27,8 @@ _GUARD = 64
 """Unmapped bytes on both sides of every allocation that shares a segment with others."""
 _FIRST_BASE = 0x7E00_0000_0000
 _SEGMENT_SPACING = 1 << 21
+_FAR = 64
+"""Places of allocations that are so many apart are mirrored apart."""
 _MOVERS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
     2: np.dtype(np.uint16),
@@ -115,6 +117,7 @@ class Memory:
         self._segments: list[Segment] = []  # by base
         self._bases: list[int] = []  # theirs
         self._segments_by_age: list[Segment] = []
+        self._table: Array | None = None  # of the segments: see _segment_table
 
     # Allocation
 
@@ -184,6 +187,35 @@ class Memory:
             state[slots[np.asarray(mapped, np.bool_)], :bytes] = MAPPED
         return places
 
+    def allocate_places(
+        self,
+        places: Array,
+        bytes: int,
+        *,
+        align: int = 16,
+        base: int | None = None,
+        name: str = "",
+        dtype: np.dtype[Any] | None = None,
+    ) -> Addresses:
+        """As `allocate_many`, with allocation `i` at place `places[i]` (different numbers, in ascending order) from
+        `base`: only places that are taken cost memory, however far apart they are."""
+        stride = page_stride(bytes, align)
+        if base is None:
+            lead = -(-_GUARD // align) * align
+            base = -(-self._next_base // align) * align + lead
+        starts = np.flatnonzero(np.diff(places, prepend=-_FAR) >= _FAR)
+        ends = np.append(starts[1:], len(places))
+        found: list[Addresses] = []
+        for first, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            run = places[first:end]
+            at = base + int(run[0]) * stride
+            slots = run - run[0]
+            taken = np.zeros(int(slots[-1]) + 1, np.bool_)
+            taken[slots] = True
+            several = self.allocate_many(len(taken), bytes, align=align, base=at, mapped=taken, name=name, dtype=dtype)
+            found.append(several[slots])
+        return np.concatenate(found)
+
     def mark(self) -> int:
         """A point to come back to with `release`."""
         return len(self._segments_by_age)
@@ -194,6 +226,7 @@ class Memory:
             segment = self._segments_by_age.pop()
             at = self._bases.index(segment.base)
             del self._segments[at], self._bases[at]
+            self._table = None
             self._state[segment.start : self._used] = 0
             self._used = segment.start
 
@@ -226,6 +259,7 @@ class Memory:
         start = -(-self._used // 16) * 16 + base % 16
         self._reserve(start + end - base)
         segment = Segment(base, end, start, solid, bases, size, name, dtype, first, stride)
+        self._table = None
         self._segments.insert(at, segment)
         self._bases.insert(at, base)
         self._segments_by_age.append(segment)
@@ -493,14 +527,20 @@ class Memory:
 
     def _find(self, addresses: Array, width: int) -> tuple[Array, Array]:
         """The segment of each address, and whether `width` bytes from it lie in that segment."""
-        which = np.searchsorted(np.array(self._bases, np.uint64), addresses, side="right") - 1
+        bases, lasts, _ = self._segment_table()
+        which = np.searchsorted(bases, addresses, side="right") - 1
         last = addresses + np.uint64(width - 1)
-        ends = np.array([s.end - 1 for s in self._segments], np.uint64)
-        return which, (which >= 0) & (last <= ends[which]) & (last >= addresses)
+        return which, (which >= 0) & (last <= lasts[which]) & (last >= addresses)
+
+    def _segment_table(self) -> Array:
+        """First and last address of each segment, and the way from an address to the arena: `uint64[3, segment]`."""
+        if self._table is None:
+            shifts = [(s.start - s.base) & ((1 << 64) - 1) for s in self._segments]
+            self._table = np.array([self._bases, [s.end - 1 for s in self._segments], shifts], np.uint64)
+        return self._table
 
     def _offsets(self, addresses: Array, which: Array) -> Array:
-        shifts = np.array([(s.start - s.base) & ((1 << 64) - 1) for s in self._segments], np.uint64)
-        return (addresses + shifts[which]).view(np.int64)
+        return (addresses + self._segment_table()[2][which]).view(np.int64)
 
     def _state_is_mapped(self, offsets: Array, width: int) -> npt.NDArray[np.bool_]:
         mapped = (self._state.take(offsets) & MAPPED) != 0

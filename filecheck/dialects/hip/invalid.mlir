@@ -173,3 +173,35 @@ func.func @uniform_type(%x: i32) {
   return
 }
 // CHECK: hip.uniform: the result is of the type of its operand, i32, found f32
+
+// -----
+
+func.func @load_lds_target(%q: memref<64xf32>, %i: i32) {
+  hip.load_lds %q[%i] to %q[%i] x 1 : memref<64xf32>, i32, memref<64xf32>, i32
+  return
+}
+// CHECK: hip.load_lds fills a memref in memory space 3, found memref<64xf32>
+
+// -----
+
+func.func @load_lds_element(%q: memref<64xf16>, %l: memref<64xf32, 3>, %i: i32) {
+  hip.load_lds %q[%i] to %l[%i] x 1 : memref<64xf16>, i32, memref<64xf32, 3>, i32
+  return
+}
+// CHECK: hip.load_lds: the base holds f16, the value is f32
+
+// -----
+
+func.func @load_lds_width(%q: memref<64xf32>, %l: memref<64xf32, 3>, %i: i32) {
+  hip.load_lds %q[%i] to %l[%i] x 2 : memref<64xf32>, i32, memref<64xf32, 3>, i32
+  return
+}
+// CHECK: hip.load_lds: a lane loads one of 4, 12, 16 bytes, found 2 x f32
+
+// -----
+
+func.func @waitcnt() {
+  hip.waitcnt -1
+  return
+}
+// CHECK: hip.waitcnt: a number of loads is 0 or more, found -1

@@ -93,3 +93,14 @@ func.func @marks() {
   hip.stage "join" note "two lines\nof text"
   return
 }
+
+// CHECK-LABEL: func.func @to_lds
+func.func @to_lds(%a: memref<256xf32>, %p: i64, %i: i32, %l: memref<256xf32, 3>, %h: memref<256xf16, 3>, %m: i1) {
+  // CHECK-NEXT: hip.load_lds %a[%i] to %l[%i] x 1 : memref<256xf32>, i32, memref<256xf32, 3
+  hip.load_lds %a[%i] to %l[%i] x 1 : memref<256xf32>, i32, memref<256xf32, 3>, i32
+  // CHECK-NEXT: hip.load_lds %p[%i] to %h[%i] x 8 if %m : i64, i32, memref<256xf16, 3
+  hip.load_lds %p[%i] to %h[%i] x 8 if %m : i64, i32, memref<256xf16, 3>, i32
+  // CHECK-NEXT: hip.waitcnt 2
+  hip.waitcnt 2
+  return
+}

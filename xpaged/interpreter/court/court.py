@@ -26,6 +26,7 @@ from xpaged.interpreter.court.taint import Origin, Tainted, clean, taint_of, tai
 from xpaged.interpreter.evaluator import Machine, Value
 from xpaged.interpreter.memory import MAPPED, POISONED, WRITTEN, Memory, Segment
 from xpaged.interpreter.numerics import Array
+from xpaged.interpreter.rules.hip_async import Arrival
 from xpaged.ir.locations import describe
 from xpaged.ir.printing import one_line
 
@@ -103,6 +104,7 @@ class Court:
         self._operations: list[Operation] = []
         self._clock: Clock | None = None
         self._shadows: dict[Segment, Shadow] = {}
+        self._arriving: dict[Arrival, Access] = {}
         self._sound: set[Segment] = set()  # every byte is written and no poison
         self._judged: set[Segment] = set()  # since the launch began, whether they are sound
 
@@ -361,6 +363,54 @@ class Court:
             self.report(access.op, kind, what, address, count)
         return ~wrong if allowed is None else np.broadcast_to(allowed, shape) & ~wrong
 
+    # Loads to LDS
+
+    def start_arrival(self, m: Machine, access: Access, arrival: Arrival, start: Array, element: Array) -> None:
+        """A load to LDS starts: from now on until its wait it may write at any time."""
+        allowed, offsets, segment = self._checked(m, access, start, element, arrival.addresses, arrival.lanes)
+        if offsets is None or segment is None or allowed is None:
+            return
+        arrival.lanes = allowed
+        if self.stats is not None:
+            self.stats.access(m, access, arrival.addresses, allowed, segment, self.memory)
+        offsets, stamps = offsets[allowed], self.clock(m).stamps(access.number)[allowed]
+        shadow = self._shadow(segment, True)
+        self._early(access, segment, offsets)
+        conflict, _ = shadow.write(self.clock(m), offsets, access.width, stamps)
+        self._race(access, segment, conflict, "writes")
+        shadow.pend(offsets, access.width, 1)
+        m.arrivals.append(arrival)
+        self._arriving[arrival] = access
+
+    def end_arrival(self, m: Machine, arrival: Arrival, lanes: Array) -> None:
+        """A load to LDS has arrived for some lanes."""
+        access = self._arriving[arrival]
+        offsets, segment, _ = self.memory.resolve(arrival.addresses[lanes], access.width)
+        assert segment is not None
+        self._shadow(segment, True).pend(offsets, access.width, -1)
+        self._shadow(segment, True).arrive(self.clock(m), offsets, access.width, access.number, lanes)
+        plain = clean(arrival.values)
+        full = (m.lanes, *plain.shape[1:])
+        self.memory.poke(offsets, np.broadcast_to(plain, full)[lanes], access.width)
+        if type(arrival.values) is Tainted:
+            taint = np.broadcast_to(arrival.values.taint, full)[lanes]
+            self._stored_poison(access, segment, offsets, taint, arrival.values.origin)
+        if not arrival.lanes.any():
+            del self._arriving[arrival]
+
+    def _early(self, access: Access, segment: Segment, offsets: Array) -> None:
+        """Refuses accesses to bytes that a load to LDS may still write."""
+        shadow = self._shadow(segment, True)
+        early = shadow.pending(offsets, access.width)
+        if early is None:
+            return
+        address = self._address(segment, int(offsets[early][0]))
+        what = (
+            f"{'write to' if access.writes else 'read of'} {address:#x} ({self.memory.locate(address)}), where a load "
+            "to LDS may still write: no hip.waitcnt says that it has arrived"
+        )
+        self.report(access.op, "early-read", what, address, int(early.sum()))
+
     # What memory holds
 
     def _unsound(
@@ -405,11 +455,15 @@ class Court:
             offsets, stamps = offsets[allowed], stamps[allowed]
         elif m.mask is not None:
             offsets, stamps = offsets[m.mask], stamps[m.mask]
+        if access.lds:
+            self._early(access, segment, offsets)
         conflict = self._shadow(segment, access.lds).read(clock, offsets, access.width, stamps)
         self._race(access, segment, conflict, "reads")
 
     def _note_write(self, m: Machine, access: Access, segment: Segment, offsets: Array, stamps: Array) -> None:
         clock, shadow = self.clock(m), self._shadow(segment, access.lds)
+        if access.lds:
+            self._early(access, segment, offsets)
         conflict, again = shadow.write(clock, offsets, access.width, stamps)
         if segment.base in self.outputs and again.any():
             at = self._address(segment, int(offsets[again][0]))

@@ -15,6 +15,7 @@ from xpaged.interpreter.court.taint import Tainted, clean, follow, taint_of
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Program, Value, Wrap
 from xpaged.interpreter.numerics import Array, dtype_of
 from xpaged.interpreter.rules.hip import Registers, access_mask, alignment, elements, register_indices, start_of
+from xpaged.interpreter.rules.hip_async import Arrival, active_lanes, arrived, targets
 
 _UNDEFINED = (None,)
 """Stands in a register array's shadow for an element that was never set."""
@@ -42,6 +43,8 @@ class CourtProgram(Program):
             hip.SetOp: _set,
             hip.BarrierOp: lambda op, code, b: _then(code, court.barrier),
             hip.SchedBarrierOp: lambda op, code, b: _then(code, court.fence),
+            hip.LoadLdsOp: self._load_lds,
+            hip.WaitcntOp: self._waitcnt,
             hip.MmaOp: self._product,
             **dict.fromkeys((arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp), watched),
         }
@@ -94,6 +97,36 @@ class CourtProgram(Program):
             if m.mask is not None:
                 mask = m.mask if mask is None else mask & m.mask
             court.store(m, access, start, offset, addresses, _cast(value, access.dtype), mask)
+
+        return run
+
+    def _load_lds(self, op: Any, code: OpCode, b: Compiler) -> OpCode:
+        court, storage, count = self.court, dtype_of(op.lds.type), op.count.value.data
+        number, align = court.number(op), alignment(storage.itemsize, count)
+        limit = elements(op.base) - count if isinstance(op.base.type, MemRefType) else None
+        tracked = _buffer(op.base) in self._written or None in self._written
+        read = Access(op, number, storage, count, align, limit, False, tracked, False)
+        write = Access(op, number, storage, count, align, elements(op.lds) - count, True, True, True)
+
+        def run(m: Machine, base: Value, offset: Value, lds: Value, start: Value, mask: Value = None) -> None:
+            base, offset, lds, start, mask = self._plain(m, op, base, offset, lds, start, mask)
+            first = start_of(base)
+            addresses = first + (offset.astype(np.int64) * storage.itemsize).view(np.uint64)
+            lanes = active_lanes(m, mask)
+            if not lanes.any():
+                return
+            element, places = targets(op, m, lds, start, lanes)
+            loaded = court.load(m, read, first, offset, addresses, access_mask(m, addresses, mask))
+            court.start_arrival(m, write, Arrival(op, places, loaded, lanes), start_of(lds), element)
+
+        return run
+
+    def _waitcnt(self, op: Any, code: OpCode, b: Compiler) -> OpCode:
+        pending, court = op.pending.value.data, self.court
+
+        def run(m: Machine) -> None:
+            for arrival, lanes in arrived(m, pending):
+                court.end_arrival(m, arrival, lanes)
 
         return run
 

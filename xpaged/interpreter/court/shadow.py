@@ -114,6 +114,8 @@ class Shadow:
         self.granule = 16
         self.writers: Array = np.zeros(self.size // 16 + 1, np.int64)
         self.last_write = 0
+        self.arriving: Array | None = None
+        """How many loads to LDS may still write each cell."""
         self.reads: list[tuple[Array, Array]] = []
         """Cells and stamps of the reads since all workgroups last met."""
 
@@ -129,6 +131,7 @@ class Shadow:
     def _refine(self) -> None:
         self.granule //= 2
         self.writers = np.repeat(self.writers, 2)
+        self.arriving = None if self.arriving is None else np.repeat(self.arriving, 2)
         self.reads = [((2 * c[..., None] + np.arange(2)).reshape(len(c), -1), s) for c, s in self.reads]
 
     def address_of(self, cell: int) -> int:
@@ -184,6 +187,25 @@ class Shadow:
         self.last_write = clock.now
         found = [c for c in conflicts if c is not None]
         return _joined(found), ((before != 0) | lost).any(1)
+
+    def pend(self, offsets: Array, width: int, by: int) -> None:
+        """A load to LDS that writes there starts (1) or has arrived (-1)."""
+        cells = self.cells(offsets, width)
+        if self.arriving is None:
+            self.arriving = np.zeros(len(self.writers), np.int16)
+        self.arriving[cells] += by
+
+    def pending(self, offsets: Array, width: int) -> Array | None:
+        """Which accesses touch what a load to LDS may still write, `[access]`; None: none."""
+        if self.arriving is None:
+            return None
+        early = np.any(self.arriving[self.cells(offsets, width)] > 0, axis=1)
+        return early if early.any() else None
+
+    def arrive(self, clock: Clock, offsets: Array, width: int, operation: int, lanes: Array) -> None:
+        """A load to LDS has arrived: its bytes count as written now."""
+        self.writers[self.cells(offsets, width)] = clock.stamps(operation)[lanes][:, None]
+        self.last_write = clock.now
 
     def _read_before(self, clock: Clock, cells: Array) -> Conflict | None:
         """Reads that the writes of `cells`, just noted, race with."""

@@ -3,7 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 
-_MODULES = {"rock": ("rock", "tile"), "migraphx": ("migraphx", "migraphx_attention")}
+_MODULES = {"rock": ("rock", "tile"), "migraphx": ("migraphx", "migraphx_attention"), "hip": ("hip", "hip_async")}
 
 
 def load(dialect: str) -> None:

@@ -88,7 +88,7 @@ def access_mask(m: Machine, addresses: Array, mask: Array | None) -> Array | Non
     return mask & m.mask
 
 
-def _check_inside(op: Operation, offset: Array, limit: int, mask: Array | None) -> None:
+def check_inside(op: Operation, offset: Array, limit: int, mask: Array | None) -> None:
     """Refuse an LDS access that leaves its buffer: behind it lies another buffer, or another workgroup's."""
     wrong = (offset < 0) | (offset > limit)
     if mask is not None:
@@ -117,7 +117,7 @@ def load(op: hip.LoadOp | hip.LdsLoadOp, b: Compiler) -> OpCode:
         addresses = _address(base, offset, itemsize)
         mask = access_mask(m, addresses, mask)
         if limit is not None:
-            _check_inside(op, offset, limit, mask)
+            check_inside(op, offset, limit, mask)
         loaded = m.memory.load(addresses, storage, count, mask, align)
         return loaded if result == storage else loaded.astype(result)
 
@@ -137,7 +137,7 @@ def store(op: hip.StoreOp | hip.LdsStoreOp, b: Compiler) -> OpCode:
             addresses = np.broadcast_to(addresses, value.shape[:1])
         mask = access_mask(m, addresses, mask)
         if limit is not None:
-            _check_inside(op, offset, limit, mask)
+            check_inside(op, offset, limit, mask)
         m.memory.store(addresses, value.astype(storage, copy=False), count, mask, align)
 
     return run
@@ -351,7 +351,7 @@ def slice_(op: hip.SliceOp, b: Compiler) -> OpCode:
 # ---- operations of a wave
 
 
-def _waves(m: Machine, op: Operation) -> int:
+def waves_of(m: Machine, op: Operation) -> int:
     """The number of waves; refuses workgroups that are no whole number of them."""
     if m.lanes_per_group % m.wave_size:
         raise XpagedError(
@@ -366,7 +366,7 @@ def _waves(m: Machine, op: Operation) -> int:
 def _whole_waves(m: Machine, op: Operation) -> None:
     """Refuse a mask that splits a wave."""
     if m.mask is not None:
-        active = m.mask.reshape(_waves(m, op), m.wave_size)
+        active = m.mask.reshape(waves_of(m, op), m.wave_size)
         if (active.any(1) != active.all(1)).any():
             raise XpagedError(
                 f"{op.name} needs all lanes of a wave",
@@ -435,7 +435,7 @@ def _mma(op: hip.MmaOp, instruction: MatrixInstruction, dtype: np.dtype[Any]) ->
     right = _Operands(columns, instruction.elements, dtype)
 
     def run(m: Machine, x: Array, y: Array, z: Array) -> Array:
-        waves = _waves(m, op)
+        waves = waves_of(m, op)
         _whole_waves(m, op)
         product = np.matmul(left.matrices(x, waves, m.lanes), right.matrices(y, waves, m.lanes).transpose(0, 2, 1))
         groups = m.wave_size // columns
@@ -462,7 +462,7 @@ def exchange(op: hip.ExchangeOp, b: Compiler) -> OpCode:
         if partner is None:
             if not 0 <= xor < m.wave_size:
                 raise XpagedError("hip.exchange leaves the wave", at=op, found=xor, expected=f"0 .. {m.wave_size - 1}")
-            _waves(m, op)
+            waves_of(m, op)
             partner = partners[m.lanes] = np.arange(m.lanes) ^ xor
         if m.mask is not None and (m.mask & ~m.mask.take(partner)).any():
             raise XpagedError("hip.exchange reads lanes that are not active", at=op, fix="move it out of the branch")
@@ -476,7 +476,7 @@ def uniform(op: hip.UniformOp, b: Compiler) -> OpCode:
     def run(m: Machine, x: Array) -> Array:
         if x.shape[0] == 1:
             return x
-        by_wave = x.reshape(_waves(m, op), m.wave_size, *x.shape[1:])
+        by_wave = x.reshape(waves_of(m, op), m.wave_size, *x.shape[1:])
         if m.mask is None:
             first = by_wave[:, :1]
             wrong = by_wave != first
