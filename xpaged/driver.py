@@ -22,7 +22,7 @@ from xpaged.lowering.kernel import kernels_of, program_name
 if TYPE_CHECKING:
     from xpaged.arch.table import Arch
 
-Emit = Literal["hip", "asm", "object"]
+Emit = Literal["hip", "asm", "object", "harness"]
 
 EMITS: tuple[Emit, ...] = get_args(Emit)
 """What `compile` can write beside the launch description."""
@@ -47,16 +47,21 @@ class Kernel:
     asm: str | None = None
     object: bytes | None = None
     launch: LaunchDescription | None = None
+    harness: str | None = None
     mlir: str | None = None
     level: Level = Level.HOST
     notes: tuple[str, ...] = ()
 
     def files(self) -> dict[str, bytes]:
-        """The files of this kernel by name: `<kernel>.<arch>.hip`, `.s`, `.hsaco` as asked for, `.launch.json`."""
+        """
+        The files of this kernel by name: `<kernel>.<arch>.hip`, `.s`, `.hsaco`, `.harness.cpp` as asked for, and
+        `.launch.json`.
+        """
         texts = {
             f".{self.level.value}.mlir": self.mlir,
             ".hip": self.hip if "hip" in self.emit else None,
             ".s": self.asm,
+            ".harness.cpp": self.harness,
             ".launch.json": self.launch.to_json() if self.launch is not None else None,
         }
         files = {_stem(self.name, self.arch) + end: text.encode() for end, text in texts.items() if text is not None}
@@ -144,6 +149,8 @@ def _wanted(emit: Iterable[str]) -> frozenset[Emit]:
             raise XpagedError(f"unknown output '{name}'", expected=", ".join(EMITS), fix=fix)
     if not names:
         raise XpagedError("nothing to make", expected=", ".join(EMITS))
+    if "harness" in names:  # it loads the object
+        names = (*names, "object")
     return frozenset(cast("tuple[Emit, ...]", names))
 
 
@@ -167,8 +174,14 @@ def _lower(module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: L
         return Kernel(name, arch.name, emit, mlir=text, level=to, notes=tuple(notes)), arch
     from xpaged.codegen.hip_printer import print_hip
 
-    launch = describe_launches(kernels, _object_name(name, arch.name))
-    return Kernel(name, arch.name, emit, print_hip(lowered, arch), launch=launch, notes=tuple(notes)), arch
+    launch = describe_launches(kernels, _object_name(name, arch.name) if "object" in emit else None)
+    harness = None
+    if "harness" in emit:
+        from xpaged.codegen.harness import print_harness
+
+        harness = print_harness(module, launch, f"{_stem(name, arch.name)}.harness.cpp", arch.name)
+    text = print_hip(lowered, arch)
+    return Kernel(name, arch.name, emit, text, launch=launch, harness=harness, notes=tuple(notes)), arch
 
 
 def _kernels(module: ModuleOp) -> list[FuncOp]:

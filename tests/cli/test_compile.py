@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from xpaged.cli.shell import DONE, REFUSED
+from xpaged.cli.shell import DONE, REFUSED, USAGE
 
 Cli = Any
 
@@ -21,6 +21,33 @@ def test_the_files_of_every_architecture_are_written(cli: Cli, paged_kernel: str
     assert names == [f"rock_attention.{arch}.{end}" for arch in ("gfx90a", "gfx942") for end in ("hip", "launch.json")]
     assert all(line.startswith("note: ") for line in ended.err.splitlines())
     assert json.loads((tmp_path / "new" / names[1]).read_text())["version"] == 1
+
+
+def test_what_was_piped_has_no_file_name(cli: Cli, paged_kernel: str, tmp_path: Path) -> None:
+    assert cli("compile", "-", "--emit", "hip", "-o", tmp_path, stdin=paged_kernel).status == DONE
+    text = (tmp_path / "rock_attention.gfx942.hip").read_text()
+    assert "stdin" not in text
+    assert " line " in text
+    (tmp_path / "k.mlir").write_text(paged_kernel)
+    assert cli("compile", tmp_path / "k.mlir", "--emit", "hip", "-o", tmp_path).status == DONE
+    assert " k.mlir:" in (tmp_path / "rock_attention.gfx942.hip").read_text()
+
+
+@pytest.mark.parametrize("emit", ["hip", "hip,object"])
+def test_the_launch_description_names_an_object_that_is_there(
+    cli: Cli, paged_kernel: str, tmp_path: Path, emit: str
+) -> None:
+    assert cli("compile", "-", "--emit", emit, "-o", tmp_path, stdin=paged_kernel).status == DONE
+    (launch,) = json.loads((tmp_path / "rock_attention.gfx942.launch.json").read_text())["launches"]
+    assert launch["object"] == ("rock_attention.gfx942.hsaco" if "object" in emit else None)
+    assert launch["object"] is None or (tmp_path / launch["object"]).exists()
+
+
+def test_files_do_not_go_to_the_standard_output(cli: Cli, paged_kernel: str) -> None:
+    ended = cli("compile", "-", "-o", "-", stdin=paged_kernel)
+    assert ended.status == USAGE
+    assert "-o takes a folder" in ended.err
+    assert not Path("-").exists()
 
 
 def test_an_architecture_that_was_assumed_is_noted(cli: Cli, paged_kernel: str, tmp_path: Path) -> None:

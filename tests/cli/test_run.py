@@ -31,6 +31,13 @@ def test_all_levels_are_checked(cli: Cli, paged_kernel: str) -> None:
     assert report["faults"] == []
 
 
+def test_a_check_without_a_level_is_one_of_all_levels(cli: Cli, paged_kernel: str) -> None:
+    report = json.loads(cli("run", "-", "--check", "--json", stdin=paged_kernel).out)
+    assert list(report["levels"]) == LEVELS
+    report = json.loads(cli("run", "-", "--json", stdin=paged_kernel).out)
+    assert list(report["levels"]) == LEVELS[:1]
+
+
 def test_the_report_for_people(cli: Cli, paged_kernel: str) -> None:
     ended = cli("run", "-", "--level", "all", "--check", "--random", "3", stdin=paged_kernel)
     assert ended.status == DONE

@@ -35,6 +35,8 @@ def command(argv: Sequence[str]) -> int:
     option("--toolchain", type=one_of(*toolchains), default="auto", help=f"one of {', '.join(toolchains)}")
     option("--explain", action="store_true", help="say on stderr what was decided on the way, and why")
     args = parser.parse_args(argv)
+    if args.folder == "-":
+        parser.error("-o takes a folder: several files are written, and none of them to the standard output")
 
     module = parse(*read_text(args.file))
     level = None if args.to is None else Level(args.to)

@@ -304,7 +304,8 @@ class Statements:
         place = describe(op)
         if place:
             file, *rest = place.rsplit(":", 2)
-            place = ":".join((PurePath(file).name, *rest))
+            piped = file.startswith("<")  # no file: the text came through a pipe, or from Python
+            place = f"line {rest[0]}" if piped and rest else ":".join((PurePath(file).name, *rest))
         if self.nodes:
             self.nodes.append("")
         self.nodes.append(banner(op.title.data, place, 2 * self.depth))

@@ -53,12 +53,13 @@ class Buffer:
 class Launch:
     """
     One kernel launch: `grid` counts workgroups and `block` lanes along x, y, z. `lds_bytes` is what the kernel
-    allocates by itself; a launcher asks for no dynamic LDS. `args` names the buffers in the order of the arguments,
+    allocates by itself; a launcher asks for no dynamic LDS. `object` is the file of the code object beside the
+    description, None where none was made. `args` names the buffers in the order of the arguments,
     which lie naturally aligned one after the other (pointers: 8 bytes), with no hidden ones behind them.
     """
 
     kernel: str
-    object: str
+    object: str | None
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     lds_bytes: int
@@ -138,9 +139,9 @@ class LaunchDescription:
             _agree(launch, "bytes of kernel arguments", kernel.kernarg_bytes, end)
 
 
-def describe_launches(kernels: Sequence[FuncOp], object_name: str) -> LaunchDescription:
+def describe_launches(kernels: Sequence[FuncOp], object_name: str | None) -> LaunchDescription:
     """
-    The description of device-level `kernels`, launched in this order from the object `object_name`.
+    The description of device-level `kernels`, launched in this order from the object `object_name` (None: there is none).
 
     Before:
         func.func @k(%q: memref<64xf16>, %t: memref<4xi64> {rock.page_table = {...}}, %o: memref<64xf16>
