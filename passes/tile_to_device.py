@@ -51,6 +51,7 @@ from xpaged.dialects import hip
 from xpaged.dialects.rock import tile_ops as tile
 from xpaged.dialects.rock.ops import DerefOp, TransformOp
 from xpaged.dialects.rock.page_tables import mark_page_tables
+from xpaged.dialects.rock.tile_reductions import TileIfAnyOp, TileReduceLaneOp, TileReduceOp
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.errors import XpagedError
 from xpaged.ir.index_expr import IndexExpr
@@ -60,7 +61,7 @@ from xpaged.ir.pass_base import LevelPass
 from xpaged.lowering.emitter import Emitter
 from xpaged.lowering.kernel import LDS_BYTES, block_size, grid_size, is_kernel
 from xpaged.lowering.lane_access import element_bytes, load_scalar, load_tile, store_tile
-from xpaged.lowering.lane_compute import convert_layout, fill, map_tile, mask, multiply, reduce_tile
+from xpaged.lowering.lane_compute import any_of, convert_layout, fill, map_tile, mask, multiply, reduce_tile
 from xpaged.lowering.lane_tiles import (
     IndexTile,
     LaneTile,
@@ -238,6 +239,8 @@ class _Lowering:
     def _clone(self, op: Operation) -> None:
         if isinstance(op, arith.IndexCastOp):
             result = self.scalar(op.input)
+            if result.name_hint is None:
+                result.name_hint = op.result.name_hint
             if op.result.type == i64:
                 result = self.emitter.value(arith.ExtSIOp(result, i64))
             self.scalars[op.result] = result
@@ -258,6 +261,8 @@ class _Lowering:
             assert isinstance(op.value, IntegerAttr)
             self.indices[op.result] = IndexExpr.const(op.value.value.data)
             return True
+        if isinstance(op, arith.MinSIOp):
+            return self._least(op)
         if not isinstance(op, arith.AddiOp | arith.MuliOp | arith.DivUIOp | arith.RemUIOp):
             return False
         if op.lhs not in self.indices or op.rhs not in self.indices:
@@ -280,6 +285,15 @@ class _Lowering:
         self.indices[op.result] = result
         if op.result.name_hint and result.terms:
             self.emitter.name(result, op.result.name_hint)
+        return True
+
+    def _least(self, op: arith.MinSIOp) -> bool:
+        """The smaller of two indices: a new variable, no larger than what is known of either."""
+        known = [self.indices[v].hi for v in op.operands if v in self.indices]
+        if not known:
+            return False
+        value = self.emitter.value(arith.MinSIOp(self.scalar(op.lhs), self.scalar(op.rhs)), hint=op.result.name_hint)
+        self.indices[op.result] = self.emitter.fresh(op.result.name_hint or "least", min(known), value)
         return True
 
     @_lower.register
@@ -311,6 +325,10 @@ class _Lowering:
         self.emitter.insert(hip.BarrierOp())
 
     @_lower.register
+    def _sched_barrier(self, op: tile.SchedBarrierOp) -> None:
+        self.emitter.insert(hip.SchedBarrierOp())
+
+    @_lower.register
     def _fill(self, op: tile.TileFillOp) -> None:
         self.tiles[op.result] = fill(self.emitter, tile.tile_of(op.result), self.scalar(op.value), op.result.name_hint)
 
@@ -329,8 +347,32 @@ class _Lowering:
         indices = self.access(op, op.view, op.indices)
         where = None if op.mask is None else self.tiles[op.mask]
         self.tiles[op.result] = load_tile(
-            self.emitter, type_, op.view, indices, self.share(type_), where, self.lds, op.result.name_hint
+            self.emitter,
+            type_,
+            op.view,
+            indices,
+            self.share(type_),
+            where,
+            self.lds,
+            op.result.name_hint,
+            self._reloaded(op),
         )
+
+    def _reloaded(self, op: tile.TileLoadOp) -> RegsTile | None:
+        """The array that a loop carries this tile in for its next turn, where its old contents are not needed any
+        more: it is loaded in place."""
+        loop = op.parent_op()
+        if not isinstance(loop, scf.ForOp) or op.result.uses.get_length() != 1:
+            return None
+        (use,) = op.result.uses
+        if use.operation is not loop.body.block.last_op:
+            return None
+        argument = loop.body.block.args[1 + use.index]
+        position = {each: number for number, each in enumerate(loop.body.block.ops)}
+        if any(position.get(u.operation, len(position)) > position[op] for u in argument.uses):
+            return None
+        held = self.tiles[argument]
+        return held if isinstance(held, RegsTile) else None
 
     @_lower.register
     def _store(self, op: tile.TileStoreOp) -> None:
@@ -390,11 +432,34 @@ class _Lowering:
         self.tiles[op.result] = mask(self.emitter, scores, IndexTile(type_, keys, strides, "key"), bounds[0], bounds[1])
 
     @_lower.register
-    def _reduce(self, op: tile.TileReduceOp) -> None:
+    def _reduce(self, op: TileReduceOp | TileReduceLaneOp) -> None:
         value = self.tiles[op.value]
         self.tiles[op.result] = reduce_tile(
-            self.emitter, value, op.kind.data, op.dim.value.data, tile.tile_of(op.result), op.result.name_hint
+            self.emitter,
+            value,
+            op.kind.data,
+            op.dim.value.data,
+            tile.tile_of(op.result),
+            op.result.name_hint,
+            between_lanes=isinstance(op, TileReduceOp),
         )
+
+    @_lower.register
+    def _if_any(self, op: TileIfAnyOp) -> None:
+        e = self.emitter
+        condition = any_of(e, self.tiles[op.condition])
+        held = [self._carried(op, initial, initial.name_hint) for initial in op.initial]
+        scalars = [h.value for h in held if isinstance(h, ScalarTile)]
+        with e.condition(e.value(hip.AnyOp(condition), hint=op.condition.name_hint), scalars) as branch:
+            for argument, mine in zip(op.body.block.args, held, strict=True):
+                self.tiles[argument] = mine
+            self._block(op.body.block)
+            terminator = op.body.block.last_op
+            assert isinstance(terminator, tile.TileYieldOp)
+            e.yield_(*self._end_values(terminator.values, held))
+        results = iter(branch.results)
+        for result, mine in zip(op.res, held, strict=True):
+            self._bind(result, mine, results)
 
     @_lower.register
     def _convert(self, op: tile.TileConvertLayoutOp) -> None:
@@ -424,6 +489,17 @@ class _Lowering:
 
     # ---- control flow
 
+    def _carried(self, op: Operation, initial: SSAValue, hint: str | None) -> LaneTile:
+        """A tile that `op` changes in place (an array), or that changes with its results (one value)."""
+        mine = self.tiles[initial]
+        if isinstance(mine, IndexTile):
+            raise XpagedError(f"a tile of indices cannot be carried by {op.name}", at=op)
+        if isinstance(mine, RegsTile) and not self._dies(op, initial):
+            mine = self._copy(mine, hint)
+        if isinstance(mine, RegsTile) and hint:
+            mine.regs.name_hint = hint
+        return mine
+
     @_lower.register
     def _for(self, op: scf.ForOp) -> None:
         e = self.emitter
@@ -432,23 +508,13 @@ class _Lowering:
             raise XpagedError(
                 "a tile-level loop needs the attribute rock.trip_bound, the most trips it can make", at=op
             )
-        for value, expected in ((op.lb, 0), (op.step, 1)):
-            if value not in self.indices or self.indices[value].constant != expected:
-                raise XpagedError("a tile-level loop goes from 0 in steps of 1", at=op)
+        if op.step not in self.indices or self.indices[op.step].constant != 1:
+            raise XpagedError("a tile-level loop goes in steps of 1", at=op)
         inner = list(op.body.block.args[1:])
         held: list[LaneTile | SSAValue] = []
         for initial, argument in zip(op.iter_args, inner, strict=True):
-            if isinstance(initial.type, TileType):
-                mine = self.tiles[initial]
-                if isinstance(mine, IndexTile):
-                    raise XpagedError("a tile of indices cannot be carried by a loop", at=op)
-                if isinstance(mine, RegsTile) and not self._dies(op, initial):
-                    mine = self._copy(mine, argument.name_hint)
-                if isinstance(mine, RegsTile) and argument.name_hint:
-                    mine.regs.name_hint = argument.name_hint
-                held.append(mine)
-            else:
-                held.append(self.scalar(initial))
+            is_tile = isinstance(initial.type, TileType)
+            held.append(self._carried(op, initial, argument.name_hint) if is_tile else self.scalar(initial))
         carried = [h.value if isinstance(h, ScalarTile) else h for h in held if isinstance(h, ScalarTile | SSAValue)]
         if op.ub in self.indices and self.indices[op.ub].hi > bound.value.data:
             found, expected = self.indices[op.ub].hi, f"at most rock.trip_bound = {bound.value.data}"
@@ -457,6 +523,7 @@ class _Lowering:
         with e.loop(
             op.body.block.args[0].name_hint or "it",
             upper,
+            start=self.scalar(op.lb),
             carried=carried,
             bound=bound.value.data,
         ) as (induction, loop):
@@ -467,7 +534,9 @@ class _Lowering:
             self._block(op.body.block)
             terminator = op.body.block.last_op
             assert isinstance(terminator, scf.YieldOp)
-            self._yield(terminator, held, bool(carried))
+            values = self._end_values(terminator.arguments, held)
+            if carried:
+                e.yield_(*values)
         results = iter(loop.results)
         for result, mine in zip(op.results, held, strict=True):
             self._bind(result, mine, results)
@@ -483,11 +552,12 @@ class _Lowering:
         else:
             self.scalars[value] = new
 
-    def _yield(self, op: scf.YieldOp, held: list[LaneTile | SSAValue], carries: bool) -> None:
+    def _end_values(self, yielded: Sequence[SSAValue], held: Sequence[LaneTile | SSAValue]) -> list[SSAValue]:
+        """Move what a region yields into the arrays that it was given; returns the values that are no arrays."""
         own = {h.regs for h in held if isinstance(h, RegsTile)}
         moves: list[tuple[RegsTile, RegsTile]] = []
         values: list[SSAValue] = []
-        for value, target in zip(op.arguments, held, strict=True):
+        for value, target in zip(yielded, held, strict=True):
             if isinstance(target, RegsTile):
                 source = self.tiles[value]
                 assert isinstance(source, RegsTile)
@@ -501,8 +571,7 @@ class _Lowering:
                 values.append(self.scalar(value))
         for source, target in moves:
             self._copy(source, None, target)
-        if carries:
-            self.emitter.yield_(*values)
+        return values
 
     def _scalar_of(self, value: SSAValue) -> SSAValue:
         held = self.tiles[value]
@@ -518,7 +587,7 @@ class _Lowering:
             self._block(op.true_region.block)
 
     @_lower.register
-    def _end(self, op: scf.YieldOp) -> None:
+    def _end(self, op: scf.YieldOp | tile.TileYieldOp) -> None:
         """Loops and branches end their blocks themselves."""
 
     @_lower.register

@@ -201,6 +201,7 @@ class Everything:
         self.keep(self.new(f"hip.exchange {self.value('i32')} xor 16 : i32 -> i32"), "i32")
         for type_ in ("i32", "f32", "i64"):
             self.keep(self.new(f"hip.uniform {self.value(type_)} : {type_} -> {type_}"), type_)
+        self.keep(self.new(f"hip.any {self.value('i1')}"), "i1")
         self.keep(self.new("hip.workgroup_id : i32"), "i32")
         self.keep(self.new("hip.wave_id : i32"), "i32")
         for name, type_ in (("f16", "vector<4xf16>"), ("bf16", "vector<4xbf16>"), ("f32", "f32")):

@@ -13,6 +13,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from xpaged.dialects.hip import LDS_SPACE
 from xpaged.dialects.rock import tile_ops as tile
+from xpaged.dialects.rock import tile_reductions
+from xpaged.dialects.rock.tile_reductions import TILE_REDUCTIONS, TileReduceOp
 from xpaged.dialects.rock.tile_type import LayoutAttr, TileType
 from xpaged.ir.layout import Layout
 from xpaged.ir.parsing import parse
@@ -39,7 +41,7 @@ def test_builders_give_the_types_that_the_verifiers_ask_for() -> None:
     (index,) = test.TestOp(result_types=[IndexType()]).results
     fill = tile.TileFillOp(zero, S)
     load = tile.TileLoadOp(view, [index], S)
-    top = tile.TileReduceOp(load.result, "max", 1)
+    top = TileReduceOp(load.result, "max", 1)
     rows = tile.TileIndexOp(index, (0, 0, 1), S.reduced(1))
     masked = tile.TileMaskOp(load.result, index, (0, 1, 0), rows.result, rows.result)
     assert tile.tile_of(fill.result) == tile.tile_of(load.result) == tile.tile_of(masked.result) == TileType.of(f32, S)
@@ -59,9 +61,9 @@ def test_builders_give_the_types_that_the_verifiers_ask_for() -> None:
 
 def test_every_operation_and_every_refusal_is_in_the_files() -> None:
     ops, invalid = ((FILES / name).read_text() for name in ("tile_ops.mlir", "tile_invalid.mlir"))
-    for op in tile.TILE_OPS:
-        assert re.search(rf"CHECK-NEXT: +(%\w+ = )?{op.name}\b", ops), op.name
-        if op.verify_.__module__ == tile.__name__:
+    for op in [*tile.TILE_OPS, *TILE_REDUCTIONS]:
+        assert re.search(rf"CHECK-NEXT: +(%\w+(, %\w+)* = )?{op.name}\b", ops), op.name
+        if op.verify_.__module__ in (tile.__name__, tile_reductions.__name__):
             assert op.name in invalid, f"{op.name} has a verifier but no refusal among the invalid ones"
 
 

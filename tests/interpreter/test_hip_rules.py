@@ -331,6 +331,23 @@ def test_uniform_checks_that_the_lanes_agree() -> None:
     run(text, "%x: f32, %b: i1", [by_wave, lanes() != 70])
 
 
+def test_any_asks_the_active_lanes_of_each_wave() -> None:
+    text = """%y = hip.any %x
+    func.return %y : i1"""
+    votes = np.isin(lanes(), (70, 255))
+    (got,) = run(text, "%x: i1", [votes], "i1")
+    np.testing.assert_array_equal(got, np.isin(lanes() // 64, (1, 3)))
+    inside = """%r = scf.if %b -> (i1) {
+      %y = hip.any %x
+      scf.yield %y : i1
+    } else {
+      scf.yield %x : i1
+    }
+    func.return %r : i1"""
+    (got,) = run(inside, "%x: i1, %b: i1", [votes, lanes() != 70], "i1")
+    np.testing.assert_array_equal(got, (lanes() // 64 == 3) | (lanes() == 70))
+
+
 def test_exp2() -> None:
     body = """%y = hip.exp2 %x : vector<2xf32> -> vector<2xf32>
     func.return %y : vector<2xf32>"""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from xpaged.dialects.rock.tile_ops import TILE_OPS
+from xpaged.dialects.rock.tile_reductions import TILE_REDUCTIONS
 from xpaged.interpreter import evaluator, rules
 from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.memory import Memory, MemoryFault
@@ -234,6 +235,60 @@ def test_reductions() -> None:
     assert top.shape == total.shape == (3, 1, 1, 16)
 
 
+WAVES = "#rock.layout<wave = [2 -> d2 * 16, 3 -> d0], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1, 2 -> d1 * 16]>"
+PARTS = "#rock.layout<wave = [2 -> d2 * 16, 3 -> d0], lane = [16 -> d2, 4 -> d1], regs = []>"
+ROW = "#rock.layout<wave = [2 -> d2 * 16, 3 -> d0], lane = [16 -> d2, 4 -> copy], regs = []>"
+
+
+def test_reductions_in_a_lane() -> None:
+    """Lane group g has the keys 4 g + r and 16 + 4 g + r."""
+    x = normal(2, 3, 32, 32)
+    x[1, 2, 3, 4] = np.nan
+    full, parts = f"!rock.tile<3x32x32xf32, {WAVES}>", f"!rock.tile<3x4x32xf32, {PARTS}>"
+    top, total = run(
+        f"""%a = rock.tile_reduce_lane "max" %x along 1 : {full} -> {parts}
+        %b = rock.tile_reduce_lane "sum" %x along 1 : {full} -> {parts}
+        return %a, %b : {parts}, {parts}""",
+        f"%x: {full}",
+        [x],
+        f"{parts}, {parts}",
+    )
+    group = np.arange(32) // 4 % 4
+    for g in range(4):
+        np.testing.assert_array_equal(top[:, :, g], np.fmax.reduce(x[:, :, group == g], axis=2))
+        np.testing.assert_allclose(total[:, :, g], x[:, :, group == g].sum(axis=2), rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_done_if_any_element_of_a_wave_asks_for_it() -> None:
+    """Six waves: three along coordinate 0, two along columns.  One element speaks for its wave, and for no other."""
+    parts, row = f"!rock.tile<3x4x32xi1, {PARTS}>", f"!rock.tile<3x1x32xf32, {ROW}>"
+    full = f"!rock.tile<3x32x32xf32, {WAVES}>"
+    asks = np.zeros((2, 3, 4, 32), np.bool_)
+    asks[0, 1, 3, 17] = asks[1, 0, 0, 0] = asks[1, 2, 2, 31] = True
+    m, acc = normal(2, 3, 1, 32), normal(2, 3, 32, 32)
+    one, more = run(
+        f"""%a, %b = rock.tile_if_any %c : {parts}(%x = %m : {row}, %y = %acc : {full}) {{
+          %p = rock.tile_map(%u = %x : {row}) -> {row} {{
+            %n = arith.negf %u : f32
+            rock.tile_yield %n : f32
+          }}
+          %q = rock.tile_map(%u = %y : {full}, %v = %p : {row}) -> {full} {{
+            %n = arith.mulf %u, %v : f32
+            rock.tile_yield %n : f32
+          }}
+          rock.tile_yield %p, %q : {row}, {full}
+        }}
+        return %a, %b : {row}, {full}""",
+        f"%c: {parts}, %m: {row}, %acc: {full}",
+        [asks, m, acc],
+        f"{row}, {full}",
+    )
+    taken = np.zeros((2, 3, 1, 32), np.bool_)
+    taken[0, 1, 0, 16:] = taken[1, 0, 0, :16] = taken[1, 2, 0, 16:] = True
+    np.testing.assert_array_equal(one, np.where(taken, -m, m))
+    np.testing.assert_array_equal(more, np.where(taken, acc * -m, acc))
+
+
 def test_layouts_do_not_change_a_tile() -> None:
     other = f"!rock.tile<1x16x16xf32, {S.replace('regs = [4 -> d1]', 'regs = [2 -> d1 * 2, 2 -> d1]')}>"
     x = normal(3, 1, 16, 16)
@@ -303,4 +358,6 @@ def test_what_lies_outside_is_a_fault() -> None:
 def test_every_operation_has_a_rule() -> None:
     rules.load("rock")
     registered = evaluator._RULES  # pyright: ignore[reportPrivateUsage]
-    assert [op.name for op in TILE_OPS if op not in registered and op.name != "rock.tile_yield"] == []
+    assert [
+        op.name for op in [*TILE_OPS, *TILE_REDUCTIONS] if op not in registered and op.name != "rock.tile_yield"
+    ] == []

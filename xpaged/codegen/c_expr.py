@@ -153,14 +153,17 @@ def real(value: float, type_: str) -> Expr:
     return found if type_ in ("float", "double") else cast(type_, found)
 
 
+_FLOAT_END = 2.0**128 - 2.0**103  # numbers from here on are rounded to infinity
+
+
 def _shortest(value: float, *, single: bool) -> str:
     """The shortest decimal number that is read as `value`, with a point or an exponent in it."""
     text = repr(value)
     if single:
-        (bits,) = struct.unpack("<I", struct.pack("<f", value))
+        wanted = struct.pack("<f", value)
         for digits in range(1, 10):
             text = f"{value:.{digits}g}"
-            if struct.unpack("<I", struct.pack("<f", float(text)))[0] == bits:
+            if abs(float(text)) < _FLOAT_END and struct.pack("<f", float(text)) == wanted:
                 break
     return text if "." in text or "e" in text else f"{text}.0"
 

@@ -118,7 +118,8 @@ class Offsets:
                 owner = value.owner
                 assert isinstance(owner, Operation)
                 found = isinstance(owner, hip.LaneIdOp | hip.GetOp | scf.ForOp | scf.IfOp) or (
-                    not isinstance(owner, hip.UniformOp) and any(self._depends_on_lane(v) for v in owner.operands)
+                    not isinstance(owner, hip.UniformOp | hip.AnyOp)
+                    and any(self._depends_on_lane(v) for v in owner.operands)
                 )
             self._by_lane[value] = found
         return found

@@ -198,6 +198,10 @@ def _uniform(e: Context, op: hip.UniformOp, operands: Sequence[Expr]) -> Expr:
     return c.call(e.prelude.use(f"uniform:{type_}"), type_, a, collective=True)
 
 
+def _any(e: Context, op: hip.AnyOp, operands: Sequence[Expr]) -> Expr:
+    return c.call(e.prelude.use(f"any:{e.arch.wave_size}"), "bool", *operands, collective=True)
+
+
 OPERATIONS: dict[type[Operation], Builder] = {
     hip.WorkgroupIdOp: _workgroup_id,
     hip.LaneIdOp: _lane_id,
@@ -211,4 +215,5 @@ OPERATIONS: dict[type[Operation], Builder] = {
     hip.MmaOp: _mma,
     hip.ExchangeOp: _exchange,
     hip.UniformOp: _uniform,
+    hip.AnyOp: _any,
 }

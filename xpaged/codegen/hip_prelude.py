@@ -228,6 +228,16 @@ DEV u32 rounded_number(float x) {  // the same for what is no NaN
         "DEV u64 uniform(u64 x) { return (u64)(u32)uniform((int)(x >> 32)) << 32 | (u32)uniform((int)x); }",
         ("DEV", "u32", "u64", "uniform:int"),
     ),
+    "any:64": _Item(
+        """\
+#if __has_builtin(__builtin_amdgcn_ballot_w64)
+DEV bool any(bool x) { return __builtin_amdgcn_ballot_w64(x) != 0; }  // in any lane of the wave
+#else
+DEV bool any(bool x) { return __builtin_amdgcn_uicmp((u32)x, 0u, 33 /* not equal */) != 0; }
+#endif""",
+        ("DEV", "u32"),
+    ),
+    "any:32": _Item("DEV bool any(bool x) { return __builtin_amdgcn_ballot_w32(x) != 0; }", ("DEV",)),
     "barrier": _Item(
         """\
 DEV void barrier() {

@@ -23,7 +23,7 @@ from xpaged.codegen.hip_statements import Statements
 from xpaged.codegen.ranges import Ranges
 from xpaged.dialects import hip
 from xpaged.errors import XpagedError
-from xpaged.lowering.kernel import BLOCK_SIZE, DESCRIPTION, GRID_SIZE, LDS_BYTES, WORKSPACE, is_kernel
+from xpaged.lowering.kernel import BLOCK_SIZE, DESCRIPTION, GRID_SIZE, LDS_BYTES, WAVES_PER_EU, WORKSPACE, is_kernel
 
 
 def print_hip(module: ModuleOp | func.FuncOp, arch: Arch) -> str:
@@ -163,7 +163,7 @@ class _Kernel:
 
     def _signature(self) -> str:
         attributes = [f"amdgpu_flat_work_group_size({self.block}, {self.block})"]
-        waves = self.function.attributes.get("rock.waves_per_eu")
+        waves = self.function.attributes.get(WAVES_PER_EU)
         if isinstance(waves, IntegerAttr):
             attributes.append(f"amdgpu_waves_per_eu({waves.value.data})")
         parameters: list[str] = []

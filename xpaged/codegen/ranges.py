@@ -112,7 +112,7 @@ class Ranges:
                 return Range(0, self._waves - 1)
             case hip.WorkgroupIdOp():
                 return Range(0, self._grid - 1)
-            case arith.CmpiOp() | arith.CmpfOp():
+            case arith.CmpiOp() | arith.CmpfOp() | hip.AnyOp():
                 return Range(0, 1)
             case arith.SelectOp():
                 return self.of(op.lhs).union(self.of(op.rhs))

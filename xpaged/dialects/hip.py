@@ -451,6 +451,20 @@ class UniformOp(IRDLOperation):
         _check_same(self.value.type, self.result.type, self.name)
 
 
+@irdl_op_definition
+class AnyOp(IRDLOperation):
+    """Whether a condition holds in any active lane of the wave: the same for all of them (a vote)."""
+
+    name = "hip.any"
+    condition = operand_def(i1)
+    result = result_def(i1)
+    traits = traits_def(Pure())
+    assembly_format = "$condition attr-dict"
+
+    def __init__(self, condition: SSAValue) -> None:
+        super().__init__(operands=[condition], result_types=[i1])
+
+
 def _check_same(value: Attribute, result: Attribute, name: str) -> None:
     if value != result:
         raise VerifyException(f"{name}: the result is of the type of its operand, {value}, found {result}")
@@ -523,6 +537,7 @@ Hip = Dialect(
         ExchangeOp,
         Exp2Op,
         UniformOp,
+        AnyOp,
         BarrierOp,
         SchedBarrierOp,
         StageOp,

@@ -184,6 +184,20 @@ class Layout:
         shape = tuple(1 if i == dim else n for i, n in enumerate(self.shape))
         return Layout(shape, copied(self.wave), copied(self.lane), tuple(d for d in self.regs if d.dim != dim))
 
+    def reduced_in_lane(self, dim: int) -> Layout:
+        """The layout of the result of a reduction along `dim` of what each lane holds: the coordinate counts lanes."""
+        strides: dict[Digit, int] = {}
+        reach = 1
+        for digit in sorted((d for h in HOMES[:2] for d in self.digits(h) if d.dim == dim), key=lambda d: d.stride):
+            strides[digit] = reach
+            reach *= digit.size
+
+        def packed(digits: tuple[Digit, ...]) -> tuple[Digit, ...]:
+            return tuple(Digit(d.size, dim, strides[d]) if d.dim == dim else d for d in digits)
+
+        shape = tuple(reach if i == dim else n for i, n in enumerate(self.shape))
+        return Layout(shape, packed(self.wave), packed(self.lane), tuple(d for d in self.regs if d.dim != dim))
+
     def broadcasts_to(self, other: Layout) -> bool:
         """Whether each lane holds what it needs to pair this tile (extents 1 repeat) with a tile of `other`."""
         for mine, theirs in zip(self.shape, other.shape, strict=True):

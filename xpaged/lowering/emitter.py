@@ -45,7 +45,7 @@ class Emitter:
         self.location: LocationAttr | None = None
         self._variables: dict[str, tuple[SSAValue, int]] = {}
         self._names: dict[IndexExpr, str] = {}
-        self._loops = 0
+        self._fresh = 0
 
     # ---- operations
 
@@ -95,18 +95,19 @@ class Emitter:
         name: str,
         count: int | SSAValue,
         *,
+        start: SSAValue | None = None,
         carried: Sequence[SSAValue] = (),
         bound: int | None = None,
         unroll: bool = False,
     ) -> Generator[tuple[IndexExpr, scf.ForOp]]:
-        """A loop from 0 to `count`; yields the induction variable as an expression (below `bound`) and the loop.
+        """A loop from `start` (0) to `count`; yields the induction variable (an expression below `bound`) and the loop.
 
         The caller ends the body with `yield_` when values are carried.
         """
         zero, one = self.constant(0, i32), self.constant(1, i32)
         upper = self.constant(count, i32) if isinstance(count, int) else count
         body = Block(arg_types=[i32, *(v.type for v in carried)])
-        op = scf.ForOp(zero, upper, one, list(carried), Region(body))
+        op = scf.ForOp(start or zero, upper, one, list(carried), Region(body))
         if unroll:
             op.attributes[UNROLL] = UnitAttr()
         self.insert(op)
@@ -115,21 +116,23 @@ class Emitter:
         extent = count if isinstance(count, int) else bound
         assert extent is not None
         with self._scope(op, body):
-            self._loops += 1
-            variable = self.variable(f"{name}.{self._loops}", max(extent - 1, 0), induction)
-            yield variable, op
+            yield self.fresh(name, max(extent - 1, 0), induction), op
             if not carried:
                 self.yield_()
 
     @contextmanager
-    def condition(self, condition: SSAValue) -> Generator[None]:
-        """A block that runs where `condition` (i1) holds."""
+    def condition(self, condition: SSAValue, values: Sequence[SSAValue] = ()) -> Generator[scf.IfOp]:
+        """A block that runs where `condition` (i1) holds; its results are `values` where it does not.
+
+        The caller ends the block with `yield_` when there are values.
+        """
         body = Block()
-        op = scf.IfOp(condition, [], Region(body), Region(Block([scf.YieldOp()])))
+        op = scf.IfOp(condition, [v.type for v in values], Region(body), Region(Block([scf.YieldOp(*values)])))
         self.insert(op)
         with self._scope(op, body):
-            yield
-            self.yield_()
+            yield op
+            if not values:
+                self.yield_()
 
     def yield_(self, *values: SSAValue) -> None:
         """End the innermost scope."""
@@ -151,6 +154,11 @@ class Emitter:
         """An index variable 0 .. hi that stands for a value of the innermost scope (or of scope `depth`)."""
         self._variables[name] = (value, self.depth if depth is None else depth)
         return IndexExpr.var(name, 0, hi) if hi > 0 else IndexExpr.const(0)
+
+    def fresh(self, name: str, hi: int, value: SSAValue) -> IndexExpr:
+        """A variable with a name of its own, for the value of an operation of the innermost scope."""
+        self._fresh += 1
+        return self.variable(f"{name}.{self._fresh}", hi, value)
 
     def name(self, expr: IndexExpr, hint: str) -> None:
         """How the value of an expression is to be called when it is emitted."""

@@ -151,8 +151,10 @@ def load_tile(
     where: LaneTile | None,
     buffers: Buffers,
     hint: str | None,
+    target: RegsTile | None = None,
 ) -> LaneTile:
-    """The lane's piece of a tile, read from memory; `share` is the lane's and wave's part of the coordinates."""
+    """The lane's piece of a tile, read from memory; `share` is the lane's and wave's part of the coordinates.
+    `target` is an array that may be overwritten."""
     piece = _Piece(emitter, tile, view, indices, share, buffers, where)
     name = hint or "tile"
 
@@ -166,7 +168,7 @@ def load_tile(
     parts = piece.size // piece.width
     if tile.layout.registers == 1:
         return ScalarTile(tile, part([IndexExpr.const(0)] * len(tile.shape), 0))
-    held = new_registers(emitter, tile, hint)
+    held = target or new_registers(emitter, tile, hint)
     with register_loops(emitter, tile.layout, skip=1 if piece.size > 1 else 0, outer=piece.page_digits()) as (
         at,
         number,

@@ -180,8 +180,10 @@ def mask(
 # ---- reductions
 
 
-def reduce_tile(emitter: Emitter, value: LaneTile, kind: str, dim: int, result: TileType, hint: str | None) -> LaneTile:
-    """Maximum or sum along a coordinate: first over the registers of a lane, then between lanes."""
+def reduce_tile(
+    emitter: Emitter, value: LaneTile, kind: str, dim: int, result: TileType, hint: str | None, *, between_lanes: bool
+) -> LaneTile:
+    """Maximum or sum along a coordinate: first over the registers of a lane, then, if asked, between lanes."""
 
     def combine(a: SSAValue, b: SSAValue) -> SSAValue:
         return emitter.value(arith.MaxnumfOp(a, b) if kind == "max" else arith.AddfOp(a, b))
@@ -218,7 +220,7 @@ def reduce_tile(emitter: Emitter, value: LaneTile, kind: str, dim: int, result: 
 
     def over_lanes(total: SSAValue) -> SSAValue:
         weight = 1
-        for digit in value.tile.layout.lane:
+        for digit in value.tile.layout.lane if between_lanes else ():
             if digit.dim == dim:
                 if digit.size & (digit.size - 1) or weight & (weight - 1):
                     raise XpagedError(f"a reduction over {digit.size} lanes: only powers of two can be exchanged")
@@ -235,13 +237,29 @@ def reduce_tile(emitter: Emitter, value: LaneTile, kind: str, dim: int, result: 
         reduced.name_hint = hint
         return ScalarTile(result, reduced)
     assert isinstance(value, RegsTile)
-    exchanges = any(d.dim == dim for d in value.tile.layout.lane)
+    exchanges = between_lanes and any(d.dim == dim for d in value.tile.layout.lane)
     size = vector_size(result)
     wide = size > 1 and not exchanges and value.tile.layout.regs[0] == result.layout.regs[0]
     held = new_registers(emitter, result, hint)
     with register_loops(emitter, result.layout, skip=1 if wide else 0) as (at, number):
         held.put(emitter, over_lanes(over_registers(at, size if wide else 1)), number)
     return held
+
+
+def any_of(emitter: Emitter, value: LaneTile) -> SSAValue:
+    """Whether any element of a tile of i1 that the lane holds is true."""
+    zeros = [IndexExpr.const(0)] * len(value.tile.shape)
+    if not isinstance(value, RegsTile):
+        return value.element(emitter, zeros)
+    total: SSAValue | None = None
+    for steps in product(*(range(d.size) for d in value.tile.layout.regs)):
+        at = list(zeros)
+        for digit, step in zip(value.tile.layout.regs, steps, strict=True):
+            at[digit.dim] = at[digit.dim] + step * digit.stride
+        one = value.element(emitter, at)
+        total = one if total is None else emitter.value(arith.OrIOp(total, one))
+    assert total is not None
+    return total
 
 
 # ---- layouts

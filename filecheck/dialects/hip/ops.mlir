@@ -69,7 +69,7 @@ func.func @vectors(%a: vector<2xf16>, %x: f16) {
 }
 
 // CHECK-LABEL: func.func @waves
-func.func @waves(%a: vector<4xf16>, %c: vector<4xf32>, %x: f32, %i: i32) {
+func.func @waves(%a: vector<4xf16>, %c: vector<4xf32>, %x: f32, %i: i32, %b: i1) {
   // CHECK-NEXT: hip.mma "mfma_f32_16x16x16_f16" %a, %a, %c : vector<4xf16>, vector<4xf16>, vector<4xf32> -> vector<4xf32>
   %0 = hip.mma "mfma_f32_16x16x16_f16" %a, %a, %c : vector<4xf16>, vector<4xf16>, vector<4xf32> -> vector<4xf32>
   // CHECK-NEXT: hip.mma "mfma_f32_16x16x4_f32" %x, %x, %c : f32, f32, vector<4xf32> -> vector<4xf32>
@@ -78,6 +78,8 @@ func.func @waves(%a: vector<4xf16>, %c: vector<4xf32>, %x: f32, %i: i32) {
   %2 = hip.exchange %x xor 16 : f32 -> f32
   // CHECK-NEXT: %{{.*}} = hip.exp2 %c : vector<4xf32> -> vector<4xf32>
   %3 = hip.exp2 %c : vector<4xf32> -> vector<4xf32>
+  // CHECK-NEXT: %{{.*}} = hip.any %b
+  %v = hip.any %b
   // CHECK-NEXT: %{{.*}} = hip.uniform %i : i32 -> i32
   %4 = hip.uniform %i : i32 -> i32
   return

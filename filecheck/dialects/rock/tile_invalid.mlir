@@ -359,6 +359,38 @@ func.func @reduce_waves(%s: !rock.tile<4x16x16xf32, #w>) {
 
 #s = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1]>
 #row = #rock.layout<wave = [], lane = [16 -> d2, 4 -> copy], regs = []>
+func.func @reduce_lane_result(%s: !rock.tile<1x16x16xf32, #s>) {
+  %0 = rock.tile_reduce_lane "max" %s along 1 : !rock.tile<1x16x16xf32, #s> -> !rock.tile<1x1x16xf32, #row>
+  return
+}
+// CHECK: rock.tile_reduce_lane: the result is wave = [], lane = [16 -> d2, 4 -> d1], regs = []
+
+// -----
+
+#row = #rock.layout<wave = [], lane = [16 -> d2, 4 -> copy], regs = []>
+func.func @if_any_condition(%s: !rock.tile<1x1x16xf32, #row>) {
+  %0 = rock.tile_if_any %s : !rock.tile<1x1x16xf32, #row>(%a = %s : !rock.tile<1x1x16xf32, #row>) {
+    rock.tile_yield %a : !rock.tile<1x1x16xf32, #row>
+  }
+  return
+}
+// CHECK: rock.tile_if_any: the condition is a tile of i1, found !rock.tile<1x1x16xf32
+
+// -----
+
+#row = #rock.layout<wave = [], lane = [16 -> d2, 4 -> copy], regs = []>
+func.func @if_any_yield(%c: !rock.tile<1x1x16xi1, #row>, %s: !rock.tile<1x1x16xf32, #row>) {
+  %0 = rock.tile_if_any %c : !rock.tile<1x1x16xi1, #row>(%a = %s : !rock.tile<1x1x16xf32, #row>) {
+    rock.tile_yield %c : !rock.tile<1x1x16xi1, #row>
+  }
+  return
+}
+// CHECK: rock.tile_if_any: the region must end with rock.tile_yield of the types it is given
+
+// -----
+
+#s = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1]>
+#row = #rock.layout<wave = [], lane = [16 -> d2, 4 -> copy], regs = []>
 func.func @reduce_result(%s: !rock.tile<1x16x16xf32, #s>) {
   %0 = rock.tile_reduce "max" %s along 1 : !rock.tile<1x16x16xf32, #s> -> !rock.tile<1x16x16xf32, #s>
   return

@@ -18,13 +18,15 @@ func.func @layouts(%a: !rock.tile<2x32x80xf16, #keys>) {
 #s = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1]>
 #row = #rock.layout<wave = [], lane = [16 -> d2, 4 -> copy], regs = []>
 #key = #rock.layout<wave = [], lane = [16 -> d1, 4 -> copy], regs = []>
+#part = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1], regs = []>
 #pairs = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [2 -> d1 * 2, 2 -> d1]>
 
 // CHECK:      #layout = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1]>
 // CHECK-NEXT: #layout1 = #rock.layout<wave = [], lane = [16 -> d2, 4 -> copy], regs = []>
 // CHECK-NEXT: #layout2 = #rock.layout<wave = [], lane = [16 -> d1, 4 -> copy], regs = []>
 // CHECK-NEXT: #layout3 = #rock.layout<wave = [], lane = [16 -> d1, 4 -> d2 * 4], regs = [4 -> d2]>
-// CHECK-NEXT: #layout4 = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [2 -> d1 * 2, 2 -> d1]>
+// CHECK-NEXT: #layout4 = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1], regs = []>
+// CHECK-NEXT: #layout5 = #rock.layout<wave = [], lane = [16 -> d2, 4 -> d1 * 4], regs = [2 -> d1 * 2, 2 -> d1]>
 
 // CHECK:      func.func @values
 func.func @values(%zero: f32, %base: index) {
@@ -54,12 +56,14 @@ func.func @memory(%view: memref<8x3x1x16x16xf16>, %i: index, %j: index, %alive: 
   rock.tile_store %k, %lds[] : !rock.tile<1x16x16xf16, #k>, memref<1x16x16xf16, 3 : i32>
   // CHECK-NEXT: rock.barrier
   rock.barrier
+  // CHECK-NEXT: rock.sched_barrier
+  rock.sched_barrier
   return
 }
 
 // CHECK:      func.func @arithmetic
 func.func @arithmetic(%k: !rock.tile<1x16x16xf16, #k>, %q: !rock.tile<1x16x16xf16, #s>, %s0: !rock.tile<1x16x16xf32, #s>,
-    %upper: !rock.tile<1x1x16xi32, #row>, %base: index, %scale: f32) {
+    %upper: !rock.tile<1x1x16xi32, #row>, %base: index, %scale: f32, %alive: !rock.tile<1x16x1xi1, #key>) {
   // CHECK-NEXT: %s = rock.tile_mma "mfma_f32_16x16x16_f16" %k, %q, %s0 : !rock.tile<1x16x16xf16, #layout3>, !rock.tile<1x16x16xf16, #layout>, !rock.tile<1x16x16xf32, #layout> -> !rock.tile<1x16x16xf32, #layout>
   %s = rock.tile_mma "mfma_f32_16x16x16_f16" %k, %q, %s0 : !rock.tile<1x16x16xf16, #k>, !rock.tile<1x16x16xf16, #s>, !rock.tile<1x16x16xf32, #s> -> !rock.tile<1x16x16xf32, #s>
   // CHECK-NEXT: %m = rock.tile_mask %s keys %base strides [16, 1, 0] upper %upper : !rock.tile<1x16x16xf32, #layout>, !rock.tile<1x1x16xi32, #layout1> -> !rock.tile<1x16x16xf32, #layout>
@@ -83,7 +87,16 @@ func.func @arithmetic(%k: !rock.tile<1x16x16xf16, #k>, %q: !rock.tile<1x16x16xf1
   }
   // CHECK-NEXT: %sum = rock.tile_reduce "sum" %p along 1 : !rock.tile<1x16x16xf16, #layout> -> !rock.tile<1x1x16xf16, #layout1>
   %sum = rock.tile_reduce "sum" %p along 1 : !rock.tile<1x16x16xf16, #s> -> !rock.tile<1x1x16xf16, #row>
-  // CHECK-NEXT: %r = rock.tile_convert_layout %p : !rock.tile<1x16x16xf16, #layout> -> !rock.tile<1x16x16xf16, #layout4>
+  // The lanes of a column keep a part each; what follows is done by a wave if it must be.
+  // CHECK-NEXT: %part = rock.tile_reduce_lane "max" %m along 1 : !rock.tile<1x16x16xf32, #layout> -> !rock.tile<1x4x16xf32, #layout4>
+  %part = rock.tile_reduce_lane "max" %m along 1 : !rock.tile<1x16x16xf32, #s> -> !rock.tile<1x4x16xf32, #part>
+  // CHECK-NEXT: %x, %y = rock.tile_if_any %alive : !rock.tile<1x16x1xi1, #layout2>(%g = %top : !rock.tile<1x1x16xf32, #layout1>, %h = %part : !rock.tile<1x4x16xf32, #layout4>) {
+  // CHECK-NEXT:   rock.tile_yield %g, %h : !rock.tile<1x1x16xf32, #layout1>, !rock.tile<1x4x16xf32, #layout4>
+  // CHECK-NEXT: }
+  %x, %y = rock.tile_if_any %alive : !rock.tile<1x16x1xi1, #key>(%g = %top : !rock.tile<1x1x16xf32, #row>, %h = %part : !rock.tile<1x4x16xf32, #part>) {
+    rock.tile_yield %g, %h : !rock.tile<1x1x16xf32, #row>, !rock.tile<1x4x16xf32, #part>
+  }
+  // CHECK-NEXT: %r = rock.tile_convert_layout %p : !rock.tile<1x16x16xf16, #layout> -> !rock.tile<1x16x16xf16, #layout5>
   %r = rock.tile_convert_layout %p : !rock.tile<1x16x16xf16, #s> -> !rock.tile<1x16x16xf16, #pairs>
   return
 }

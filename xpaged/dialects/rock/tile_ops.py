@@ -8,14 +8,12 @@ trailing coordinates are the tile's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from xdsl.dialects.builtin import (
     I64,
     AnyFloat,
     DenseArrayBase,
     IndexType,
-    IntegerAttr,
     IntegerType,
     MemRefType,
     StringAttr,
@@ -52,8 +50,6 @@ from xpaged.dialects.hip import LdsBufferOp
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.errors import did_you_mean
 from xpaged.ir.layout import Layout, LayoutError, plan_mma
-
-Reduction = Literal["max", "sum"]
 
 
 def tile_of(value: SSAValue) -> TileType:
@@ -260,6 +256,32 @@ class TileMmaOp(IRDLOperation):
             raise VerifyException(f"rock.tile_mma: {error}") from error
 
 
+def print_arguments(printer: Printer, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+    """`(%argument = %value : type, ...)`."""
+    printer.print_string("(")
+    for index, (argument, value) in enumerate(zip(arguments, values, strict=True)):
+        printer.print_string(", " if index else "")
+        printer.print_ssa_value(argument)
+        printer.print_string(" = ")
+        printer.print_ssa_value(value)
+        printer.print_string(" : ")
+        printer.print_attribute(value.type)
+    printer.print_string(")")
+
+
+def parse_arguments(parser: Parser) -> list[tuple[Parser.UnresolvedArgument, SSAValue]]:
+    """What `print_arguments` writes."""
+
+    def one() -> tuple[Parser.UnresolvedArgument, SSAValue]:
+        argument = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation("=")
+        operand = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        return argument, parser.resolve_operand(operand, parser.parse_type())
+
+    return parser.parse_comma_separated_list(parser.Delimiter.PAREN, one)
+
+
 @irdl_op_definition
 class TileMapOp(IRDLOperation):
     """An elementwise computation on tiles (extents of 1 repeat) and scalars; the region works on scalars."""
@@ -274,15 +296,8 @@ class TileMapOp(IRDLOperation):
         super().__init__(operands=[list(inputs)], regions=[body], result_types=[result_type])
 
     def print(self, printer: Printer) -> None:
-        printer.print_string("(")
-        for index, (argument, value) in enumerate(zip(self.body.block.args, self.inputs, strict=True)):
-            printer.print_string(", " if index else "")
-            printer.print_ssa_value(argument)
-            printer.print_string(" = ")
-            printer.print_ssa_value(value)
-            printer.print_string(" : ")
-            printer.print_attribute(value.type)
-        printer.print_string(") -> ")
+        print_arguments(printer, self.body.block.args, self.inputs)
+        printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
@@ -290,14 +305,7 @@ class TileMapOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> TileMapOp:
-        def one() -> tuple[Parser.UnresolvedArgument, SSAValue]:
-            argument = parser.parse_argument(expect_type=False)
-            parser.parse_punctuation("=")
-            operand = parser.parse_unresolved_operand()
-            parser.parse_punctuation(":")
-            return argument, parser.resolve_operand(operand, parser.parse_type())
-
-        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, one)
+        pairs = parse_arguments(parser)
         parser.parse_punctuation("->")
         result = parser.parse_type()
         if not isinstance(result, TileType):
@@ -322,7 +330,7 @@ class TileMapOp(IRDLOperation):
             elif not isinstance(value.type, IntegerType | AnyFloat):
                 raise VerifyException(f"rock.tile_map takes tiles and scalars, found {value.type}")
         last = self.body.block.last_op
-        if not isinstance(last, TileYieldOp) or last.value.type != result.element_type:
+        if not isinstance(last, TileYieldOp) or [v.type for v in last.values] != [result.element_type]:
             raise VerifyException(f"rock.tile_map: the region must end with rock.tile_yield of {result.element_type}")
 
 
@@ -332,15 +340,20 @@ def _scalar(type_: Attribute) -> Attribute:
 
 @irdl_op_definition
 class TileYieldOp(IRDLOperation):
-    """Ends the region of `rock.tile_map` with the element of the result."""
+    """Ends the region of `rock.tile_map` with the element of the result, that of `rock.tile_if_any` with its tiles."""
 
     name = "rock.tile_yield"
-    value = operand_def()
+    values = var_operand_def()
     traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "$value attr-dict `:` type($value)"
+    assembly_format = "$values attr-dict `:` type($values)"
 
-    def __init__(self, value: SSAValue) -> None:
-        super().__init__(operands=[value])
+    def __init__(self, *values: SSAValue) -> None:
+        super().__init__(operands=[list(values)])
+
+    @property
+    def value(self) -> SSAValue:
+        """The one value that ends a `rock.tile_map`."""
+        return self.values[0]
 
 
 @irdl_op_definition
@@ -391,38 +404,15 @@ class TileMaskOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TileReduceOp(IRDLOperation):
-    """Maximum (maxnum: a NaN loses) or sum along one coordinate, whose extent becomes 1; all lanes get the result.
+class SchedBarrierOp(IRDLOperation):
+    """The compiler moves no instruction across: what is loaded before it stays in flight behind it."""
 
-    The coordinate must lie in the registers and lanes of one wave; across waves data goes through LDS.
-    """
+    name = "rock.sched_barrier"
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "attr-dict"
 
-    name = "rock.tile_reduce"
-    value = operand_def(TileType)
-    kind = prop_def(StringAttr)
-    dim = prop_def(IntegerAttr[I64])
-    result = result_def(TileType)
-    traits = traits_def(Pure())
-    assembly_format = "$kind $value `along` $dim attr-dict `:` type($value) `->` type($result)"
-
-    def __init__(self, value: SSAValue, kind: Reduction, dim: int) -> None:
-        tile = tile_of(value)
-        super().__init__(
-            operands=[value],
-            properties={"kind": StringAttr(kind), "dim": IntegerAttr(dim, 64)},
-            result_types=[TileType.of(tile.element_type, tile.layout.reduced(dim))],
-        )
-
-    def verify_(self) -> None:
-        tile, dim = tile_of(self.value), self.dim.value.data
-        if self.kind.data not in ("max", "sum"):
-            raise VerifyException(f"rock.tile_reduce: 'max' or 'sum', found '{self.kind.data}'")
-        if not 0 <= dim < len(tile.shape):
-            raise VerifyException(f"rock.tile_reduce: the tile has no coordinate {dim}")
-        if any(d.dim == dim for d in tile.layout.wave):
-            raise VerifyException(f"rock.tile_reduce: coordinate {dim} is spread over waves; reduce it through LDS")
-        if self.result.type != TileType.of(tile.element_type, tile.layout.reduced(dim)):
-            raise VerifyException(f"rock.tile_reduce: the result is {tile.layout.reduced(dim)}")
+    def __init__(self) -> None:
+        super().__init__()
 
 
 @irdl_op_definition
@@ -477,7 +467,7 @@ TILE_OPS = [
     TileMapOp,
     TileYieldOp,
     TileMaskOp,
-    TileReduceOp,
+    SchedBarrierOp,
     TileConvertLayoutOp,
     LdsAllocOp,
     BarrierOp,

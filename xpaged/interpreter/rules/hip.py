@@ -491,6 +491,18 @@ def uniform(op: hip.UniformOp, b: Compiler) -> OpCode:
     return run
 
 
+@rule(hip.AnyOp)
+def any_(op: hip.AnyOp, b: Compiler) -> OpCode:
+    def run(m: Machine, x: Array) -> Array:
+        votes = x if m.mask is None else x & m.mask
+        if votes.shape[0] == 1:
+            return votes
+        by_wave = votes.reshape(_waves(m, op), m.wave_size)
+        return np.repeat(by_wave.any(1), m.wave_size)
+
+    return run
+
+
 def _same_bits(by_wave: Array, first: Array, m: Machine) -> bool:
     """NaN differs from itself: compare the bits of the active lanes."""
     bits = np.dtype(f"u{by_wave.dtype.itemsize}")

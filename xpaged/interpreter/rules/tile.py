@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
 from xpaged.dialects.rock import tile_ops as tile
+from xpaged.dialects.rock.tile_reductions import TileIfAnyOp, TileReduceLaneOp, TileReduceOp
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, rule
 from xpaged.interpreter.numerics import Array, dtype_of
@@ -51,8 +52,8 @@ def workgroup_id(op: tile.WorkgroupIdOp, b: Compiler) -> OpCode:
     return lambda m: m.workgroup_id
 
 
-@rule(tile.StageOp, tile.BarrierOp)
-def mark(op: tile.StageOp | tile.BarrierOp, b: Compiler) -> OpCode:
+@rule(tile.StageOp, tile.BarrierOp, tile.SchedBarrierOp)
+def mark(op: tile.StageOp | tile.BarrierOp | tile.SchedBarrierOp, b: Compiler) -> OpCode:
     def run(m: Machine) -> None:
         """The tiles of a workgroup are made and used in program order: nothing to wait for."""
 
@@ -156,11 +157,57 @@ def mask(op: tile.TileMaskOp, b: Compiler) -> OpCode:
     return run
 
 
-@rule(tile.TileReduceOp)
-def reduce(op: tile.TileReduceOp, b: Compiler) -> OpCode:
+@rule(TileReduceOp)
+def reduce(op: TileReduceOp, b: Compiler) -> OpCode:
     axis = op.dim.value.data + 1
     combine = np.fmax if op.kind.data == "max" else np.add
     return lambda m, x: combine.reduce(x, axis=axis, keepdims=True)
+
+
+@rule(TileReduceLaneOp)
+def reduce_lane(op: TileReduceLaneOp, b: Compiler) -> OpCode:
+    layout, dim = tile.tile_of(op.value).layout, op.dim.value.data
+    digits = [(d, home) for home in ("wave", "lane", "regs") for d in layout.digits(home) if d.dim == dim]
+    digits.sort(key=lambda each: -each[0].stride)
+    sizes = [d.size for d, _ in digits]
+    axes = tuple(1 + dim + i for i, (_, home) in enumerate(digits) if home == "regs")
+    combine = np.fmax if op.kind.data == "max" else np.add
+    shape = tile.tile_of(op.result).get_shape()
+
+    def run(m: Machine, x: Array) -> Array:
+        parts = x.reshape(*x.shape[: dim + 1], *sizes, *x.shape[dim + 2 :])
+        return combine.reduce(parts, axis=axes).reshape(-1, *shape)
+
+    return run
+
+
+@rule(TileIfAnyOp)
+def if_any(op: TileIfAnyOp, b: Compiler) -> OpCode:
+    body = b.region(op.body)
+    layout = tile.tile_of(op.condition).layout
+    shapes = [tile.tile_of(v).get_shape() for v in op.initial]
+
+    def by_wave(held: Array) -> Array:
+        """For each element whether any element of its wave holds: (P, *shape), extents of 1 where waves share."""
+        for dim, extent in enumerate(layout.shape):
+            step = extent // prod(d.size for d in layout.wave if d.dim == dim)
+            shape = held.shape
+            parts = held.reshape(*shape[: dim + 1], -1, step, *shape[dim + 2 :])
+            held = np.asarray(parts.any(axis=dim + 2))
+            if step != extent:
+                held = held.repeat(step, axis=dim + 1)
+        return held
+
+    def run(m: Machine, condition: Array, *initial: Array) -> Any:
+        taken = by_wave(condition)
+        new = body(m, initial)
+        values = [
+            np.where(np.broadcast_to(taken, np.broadcast_shapes(taken.shape, (1, *shape))), n, i)
+            for n, i, shape in zip(new, initial, shapes, strict=True)
+        ]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    return run
 
 
 @rule(tile.TileConvertLayoutOp)
