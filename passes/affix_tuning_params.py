@@ -98,7 +98,8 @@ def _configured(config: PerfConfig, geometry: Geometry, arch: Arch, op: Attentio
         )
     while chosen["key_waves"] > 1 and (
         chosen["key_waves"] * chosen["query_waves"] > MAX_WAVES
-        or lds_bytes(chosen["query_waves"], chosen["key_waves"], chosen["value_channels"]) > arch.lds_bytes
+        or lds_bytes(chosen["query_waves"], chosen["key_waves"], chosen["value_channels"], geometry.rows)
+        > arch.lds_bytes
     ):
         chosen["key_waves"] //= 2
     return AttentionParamsAttr.of(**chosen)

@@ -39,6 +39,7 @@ from tests.lowering.kernels import DEVICE, TILE, kernel_of, lowered
 from xpaged.dialects.hip import LDS_SPACE
 from xpaged.dialects.rock import tile_ops as tile
 from xpaged.dialects.rock.ops import DerefOp
+from xpaged.dialects.rock.tile_reductions import TileReduceOp
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.dialects.rock.views import make_transform
 from xpaged.interpreter.evaluator import Machine, Program
@@ -268,7 +269,7 @@ def reduced(draw: st.DrawFn, w: Writer, value: SSAValue) -> SSAValue:
         return value
     total = value
     for dim in draw(st.lists(st.sampled_from(dims), min_size=1, max_size=2, unique=True)):
-        total = w.emit(tile.TileReduceOp(total, draw(st.sampled_from(["max", "sum"])), dim))
+        total = w.emit(TileReduceOp(total, draw(st.sampled_from(["max", "sum"])), dim))
     return w.map([value, total], f32, layout, lambda emit, x, y: emit(arith.SubfOp(y, x)))
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, ModuleOp, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -24,18 +24,19 @@ from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
 from xpaged.ir.printing import one_line
 from xpaged.ir.verify import verify
+from xpaged.lowering.attention_tiles import SLACK
 
 PROBLEM = problem(
     batch=4,
     heads_q=2,
     heads_kv=1,
     seq_q=3,
-    seq_k=150,
+    seq_k=600,
     dim_qk=24,
     page_size=48,
-    kv_index=[131, 149, 1000, 20],
+    kv_index=[581, 599, 1000, 70],
     causal=True,
-    prefix_offset=(129, 148, 148, -1),
+    prefix_offset=(579, 598, 598, -1),
     lse=True,
 )
 """Four key waves, several trips, GQA rows, pages of two rows; rows end at the diagonal, at the KV index, at no key."""
@@ -155,6 +156,12 @@ def makes_an_address(op: Operation) -> bool:
     return isinstance(op.results[0].type, IntegerType) and reaches(op.results[0])
 
 
+def is_slack(op: Operation) -> bool:
+    """How far a score may lie above the reference of its row: any finite slack gives the same result."""
+    added = op.operands[1].owner
+    return isinstance(added, arith.ConstantOp) and added.value == FloatAttr(SLACK, f32)
+
+
 LOADS = (hip.LoadOp, hip.LdsLoadOp)
 ARITHMETIC = (arith.AddiOp, arith.MuliOp, arith.DivUIOp, arith.RemUIOp, arith.MinUIOp)
 STORES = (hip.StoreOp, hip.LdsStoreOp)
@@ -178,7 +185,9 @@ KINDS: dict[str, Kind] = {
     "the operands of a matrix instruction change places": Kind((hip.MmaOp,), {"swap": exchanged(0, 1)}),
     "a select takes the other value": Kind((arith.SelectOp,), {"swap": exchanged(1, 2)}),
     "a register is not set": Kind((hip.SetOp,), {"dropped": Rewriter.erase_op}),
-    "a product or difference is left out": Kind((arith.MulfOp, arith.SubfOp, arith.AddfOp), {"first": becomes(0)}),
+    "a product or difference is left out": Kind(
+        (arith.MulfOp, arith.SubfOp, arith.AddfOp), {"first": becomes(0)}, lambda op: not is_slack(op)
+    ),
 }
 
 
@@ -235,12 +244,18 @@ def test_one_key_less_or_more_is_caught() -> None:
 
 
 def test_a_loop_that_makes_a_trip_less_is_caught() -> None:
-    module = module_at(PROBLEM, DEVICE).clone()
-    (loop,) = [op for op in ops_of(module, "scf.for") if hip.UNROLL not in op.attributes]
-    assert isinstance(loop, scf.ForOp)
-    assert not isinstance(loop.ub.owner, arith.ConstantOp)
-    moved(1, -1)(loop)
-    assert caught(module)
+    """Of the loop over whole tiles, and of that over tiles that masks cut."""
+    for number in range(2):
+        module = module_at(PROBLEM, DEVICE).clone()
+        loops = [op for op in ops_of(module, "scf.for") if hip.UNROLL not in op.attributes]
+        assert len(loops) == 2
+        loop = loops[number]
+        assert isinstance(loop, scf.ForOp)
+        assert not isinstance(loop.ub.owner, arith.ConstantOp)
+        if number == 0:  # the trip that is left out is not made up for by the other loop, which starts behind it
+            assert loops[1].operands[0] is loop.ub
+        moved(1, -1)(loop)
+        assert caught(module)
 
 
 # ---- at tile level

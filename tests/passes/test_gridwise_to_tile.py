@@ -91,8 +91,9 @@ def operations(p: AttentionProblem, **changes: Any) -> tuple[int, Results]:
 def test_only_tiles_with_kept_keys_are_read() -> None:
     """The loop ends at the KV index, and at the diagonal of the last row of the workgroup."""
     keyed = problem(seq_q=1, seq_k=1000, dim_qk=16, kv_index=[0])
-    counts = [operations(keyed, kv_index=[i])[0] for i in (-1, 0, 127, 128, 255, 999)]
-    assert counts[0] < counts[1] == counts[2] < counts[3] == counts[4] < counts[5]  # 4 waves x 32 keys at a time
+    step = 4 * 64  # keys of a turn: four waves
+    counts = [operations(keyed, kv_index=[i])[0] for i in (-1, 0, step - 2, step, 2 * step - 2, 999)]
+    assert counts[0] < counts[1] == counts[2] < counts[3] == counts[4] < counts[5]
     causal = problem(seq_q=320, seq_k=320, dim_qk=16, causal=True)
     plain = problem(seq_q=320, seq_k=320, dim_qk=16)
 
@@ -108,8 +109,8 @@ def test_only_tiles_with_kept_keys_are_read() -> None:
     [
         ({"seq_k": 64}, 0, 0),  # whole tiles of kept keys
         ({"seq_k": 60}, 1, 0),  # padding is masked, and not read by its view
-        ({"seq_k": 64, "causal": True}, 1, 0),
-        ({"seq_k": 64, "kv_index": [9]}, 1, 2),  # neither K nor V of dead keys is read
+        ({"seq_k": 64, "causal": True}, 1, 1),  # K of the first tile is read ahead only if the tile is whole
+        ({"seq_k": 64, "kv_index": [9]}, 1, 3),  # neither K nor V of dead keys is read
         ({"seq_k": 64, "kv_index": [9], "sliding_window": 3}, 1, 2),
     ],
 )

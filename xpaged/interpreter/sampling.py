@@ -19,6 +19,10 @@ SPREAD = 2.0
 """The standard deviation of the scores of random data: the largest of a thousand keys then weigh some percent."""
 _STRONG = 3.0
 """How many standard deviations of the raw scores a planted key scores in the row that it is planted for."""
+_TOWERING = 6.0
+"""The same for the last key where a KV head has rows enough to give one away: whatever the row has summed up before is
+then rescaled to almost nothing, so a rescaling that is wrong shows."""
+_MANY_ROWS = 4
 
 
 def random_inputs(arguments: Sequence[Argument], rng: np.random.Generator, rock: ModuleOp | None) -> Inputs:
@@ -123,14 +127,15 @@ def _plant_keys(attention: Attention, inputs: Inputs, rng: np.random.Generator) 
         valid = np.flatnonzero(p.valid(g))
         if not valid.size:
             continue
-        for key in {int(valid[0]), int(valid[-1])}:
+        many = p.repeats * p.q.shape[1] >= _MANY_ROWS
+        for key, strong in {int(valid[0]): _STRONG, int(valid[-1]): _TOWERING if many else _STRONG}.items():
             head = g + int(rng.integers(p.repeats))
             keeps = np.flatnonzero(p.mask(head, np.arange(p.q.shape[1]))[:, key])
             if keeps.size:
                 row = np.asarray(p.q[head, rng.choice(keeps)], np.float64)
                 size = float(np.sqrt((row * row).sum()))
                 if size > 0:
-                    _write(cells, inputs, (g // p.repeats, key), row * (_STRONG / size))
+                    _write(cells, inputs, (g // p.repeats, key), row * (strong / size))
 
 
 def _write(cells: Cells, inputs: Inputs, where: tuple[int, int], values: Array) -> None:

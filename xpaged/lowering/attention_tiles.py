@@ -17,15 +17,25 @@ from xpaged.arch import arch_of_function
 from xpaged.dialects.rock import tile_ops as tile
 from xpaged.dialects.rock.attention import GridwiseAttentionAccelOp
 from xpaged.dialects.rock.ops import YieldOp
+from xpaged.dialects.rock.tile_reductions import TileReduceLaneOp, TileReduceOp
 from xpaged.ir.layout import Layout
 from xpaged.lowering import masks
 from xpaged.lowering.attention_join import join_key_waves
-from xpaged.lowering.geometry import shape_of
+from xpaged.lowering.geometry import bytes_of, join_rows, shape_of, waves_per_eu
+from xpaged.lowering.kernel import set_waves_per_eu
 from xpaged.lowering.layouts import AttentionLayouts
-from xpaged.lowering.tile_builder import NEGATIVE_INFINITY, Arithmetic, TileBuilder, exp2_difference, product
+from xpaged.lowering.tile_builder import Arithmetic, TileBuilder, exp2_difference, product
 
 LOG2_E = 1.4426950408889634
 LN_2 = log(2.0)
+LOWEST = -3.4028234663852886e38  # of f32: the reference of a row that has no key yet
+SLACK = 8.0  # how far a score may lie above its row's reference, in units of log2: P stays below 2^8
+
+
+def _rises(emit: Callable[..., SSAValue], top: SSAValue, m: SSAValue) -> SSAValue:
+    """Whether a score lies so far above its row's reference that the reference must move."""
+    limit = emit(arith.AddfOp(m, emit(arith.ConstantOp(FloatAttr(SLACK, f32)))))
+    return emit(arith.CmpfOp(top, limit, "ogt"))
 
 
 class AttentionTiles(TileBuilder):
@@ -52,6 +62,7 @@ class AttentionTiles(TileBuilder):
             params["channel_chunk"],
             params["value_channels"],
         )
+        set_waves_per_eu(function, waves_per_eu(params, bytes_of(element)))
         self.groups, self.channels, self.rows = shape_of(op.queries)
         self.keys, self.value_channels = shape_of(op.values)[1:]
 
@@ -65,17 +76,53 @@ class AttentionTiles(TileBuilder):
         if one_chunk:
             self.stage("Q^T: the query rows of this workgroup")
             self.q = self._load_q(self.index(0))
-        row = shapes.s.reduced(1)
-        m = self.fill(NEGATIVE_INFINITY, row, "m")
-        row_sum = self.fill(0.0, row, "l")
+        m = self.fill(LOWEST, shapes.s.reduced(1), "m")
+        row_sum = self.fill(0.0, shapes.s.reduced_in_lane(1), "l")
         acc = self.fill(0.0, shapes.o, "acc")
-        self.stage("loop over key tiles")
-        trips = self.keys // self.key_step
-        m, row_sum, acc = self.loop(
-            "it", self.tiles, trips, (m, row_sum, acc), lambda it, *carried: self._key_tile(it, *carried)
-        )
-        self._finish(m, row_sum, acc)
+        self._finish(*self._loops((m, row_sum, acc)))
         Rewriter.erase_op(op)
+
+    def _loops(self, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """The loop over key tiles that need no mask, which loads K a turn ahead, and the loop over those that do."""
+        trips, whole = self.keys // self.key_step, self.op.valid_keys // self.key_step
+        if self.full is not None and whole:
+            self.stage("loop over whole key tiles")
+            if self.stages == 1:
+                carried = self.loop(
+                    "it", self.full, whole, carried, lambda it, *state: self._key_tile(it, state, masked=False)
+                )
+            else:
+                carried = self._prefetching_loop(whole, carried)
+        if not whole or self.full is None or self.upper is not None:
+            self.stage("loop over key tiles that the masks cut")
+            carried = self.loop(
+                "it",
+                self.tiles,
+                trips,
+                carried,
+                lambda it, *state: self._key_tile(it, state, masked=True),
+                self.full if self.first_tile is None else self.first_tile,
+            )
+        return carried
+
+    def _prefetching_loop(self, whole: int, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """K of the first tile is loaded before the loop, K of the next one as soon as a product has used the last."""
+        assert self.full is not None
+        some: SSAValue | None = None
+        if self.upper is not None:
+            count = self.emit(arith.IndexCastOp(self.full, i32))
+            some = self.emit(arith.CmpiOp(count, self.emit(arith.ConstantOp(IntegerAttr(0, i32))), "sgt"), "some")
+            some = self.emit(tile.TileFillOp(some, self.layouts.k.reduced(0).reduced(1).reduced(2)), "some")
+        zero = self.index(0)
+        k = self.emit(tile.TileLoadOp(self.kv, [self.g, zero, zero], self.layouts.k, some), "k")
+        last = self.emit(arith.AddiOp(self.full, self.index(-1)))
+
+        def body(it: SSAValue, *state: SSAValue) -> Sequence[SSAValue]:
+            after = self.emit(arith.AddiOp(it, self.index(1)))
+            after = self.emit(arith.MinSIOp(self.emit(arith.MinSIOp(after, self.index(whole - 1))), last), "next")
+            return self._key_tile(it, state[:-1], masked=False, ahead=(state[-1], after))
+
+        return self.loop("it", self.full, whole, [*carried, k], body)[:-1]
 
     def _workgroup(self) -> None:
         """(g, nb, vb) of this workgroup: the problem, the block of rows, the block of value channels."""
@@ -100,6 +147,7 @@ class AttentionTiles(TileBuilder):
         if self.groups > 1:
             self.g.name_hint = self.g.name_hint or "kv_head"
         self.value_blocks = value_blocks
+        self.stages = self.op.params0.values()["stages"] if self.op.params0 is not None else 1
         self.key_step = shapes.key_waves * shapes.keys
 
     def _views(self) -> None:
@@ -193,20 +241,47 @@ class AttentionTiles(TileBuilder):
         self.first = lower
         if lower is not None:
             self.lower = self.emit(tile.TileFillOp(lower, shapes.s.reduced(1)), "lower")
-        if block_last is last and index is None:
-            self.tiles = self.index(self.keys // self.key_step)
+        self._tile_range(rules, last, block_last if causal or index is not None else None, offset if causal else None)
+
+    def _tile_range(
+        self, rules: Arithmetic, last: SSAValue, block_last: SSAValue | None, offset: SSAValue | None
+    ) -> None:
+        """Which key tiles some row needs: from `first_tile` to `tiles`; the first `full` of them need no mask.
+
+        `block_last` is the last key of any row of this workgroup, None where that is the last key of all.
+        """
+        op, step = self.op, self.key_step
+        self.first_tile: SSAValue | None = None
+        self.full: SSAValue | None = None
+
+        def tiles_to(key: SSAValue, more: int, hint: str) -> SSAValue:
+            """(key + more) / step, 0 at least."""
+            end = rules.max(self.emit(arith.AddiOp(key, rules.const(more))), rules.const(0))
+            count = self.emit(arith.DivUIOp(end, rules.const(step)))
+            return self.emit(arith.IndexCastOp(count, IndexType()), hint)
+
+        if block_last is None:
+            self.tiles = self.index(self.keys // step)
         else:
-            step = self.key_step
-            up = self.emit(arith.AddiOp(block_last, rules.const(step)))
-            count = self.emit(arith.DivSIOp(up, rules.const(step)))
-            self.tiles = self.emit(arith.IndexCastOp(count, IndexType()), "tiles")
+            self.tiles = tiles_to(block_last, step, "tiles")
+        if self.first is not None:
+            self.first_tile = tiles_to(self.first, 0, "first_tile")
+        elif block_last is None:
+            self.full = self.index(op.valid_keys // step)
+        else:
+            least = last
+            if op.causal is not None:
+                row = self.emit(arith.MuliOp(self.nb, self.index(self.layouts.columns)))
+                row = self.emit(arith.IndexCastOp(self.emit(arith.DivUIOp(row, self.index(op.repeats))), i32))
+                least = masks.upper_key(rules, last, row, offset)
+            self.full = tiles_to(least, 1, "full_tiles")
 
     def _load_q(self, chunk: SSAValue) -> SSAValue:
         return self.emit(tile.TileLoadOp(self.qv, [self.g, self.nb, chunk], self.layouts.q), "q_rows")
 
-    def _alive(self, base: SSAValue, strides: Sequence[int], layout: Layout, hint: str) -> SSAValue | None:
+    def _alive(self, base: SSAValue | None, strides: Sequence[int], layout: Layout, hint: str) -> SSAValue | None:
         """Which elements of a tile of the cache belong to valid keys; None when all do."""
-        if self.last is None:
+        if self.last is None or base is None:
             return None
         keys = self.emit(tile.TileIndexOp(base, strides, layout), f"{hint}_key")
 
@@ -221,9 +296,27 @@ class AttentionTiles(TileBuilder):
         bounds = [self.last] if self.first is None else [self.last, self.first]
         return self.map([keys, *bounds], i1, valid, f"{hint}_valid")
 
-    def _key_tile(self, it: SSAValue, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+    def _key_tile(
+        self,
+        it: SSAValue,
+        state: Sequence[SSAValue],
+        *,
+        masked: bool,
+        ahead: tuple[SSAValue, SSAValue] | None = None,
+    ) -> Sequence[SSAValue]:
+        """One turn: the reference `m` of each row, the sum that each lane has, and O^T after one more key tile.
+
+        `ahead` is K of this tile, loaded a turn before, and the tile whose K is to be loaded for the next turn, which
+        is then the last result. V is loaded before the first product, so that it is there after the softmax.
+        """
         shapes = self.layouts
-        base = self.emit(arith.MuliOp(it, self.index(self.key_step)), "first_key")
+        m, row_sum, acc = state
+        base = self.emit(arith.MuliOp(it, self.index(self.key_step)), "first_key") if masked else None
+        v: SSAValue | None = None
+        if ahead is not None:
+            self.stage("V of this turn is on its way")
+            v = self._load_v(it, None)
+            self.emit(tile.SchedBarrierOp())
         self.stage("S^T = K Q^T")
         k_alive = self._alive(base, (shapes.keys, 1, 0), shapes.k.reduced(2), "k")
         s = self.fill(0.0, shapes.s, "s")
@@ -233,33 +326,47 @@ class AttentionTiles(TileBuilder):
             k = self.emit(tile.TileLoadOp(self.kv, [self.g, it, chunk], shapes.k, k_alive), "k")
             return self.emit(tile.TileMmaOp(self.instruction.name, k, q, sums), "s")
 
-        if chunks == 1:
+        following: list[SSAValue] = []
+        if ahead is not None:
+            s = self.emit(tile.TileMmaOp(self.instruction.name, ahead[0], self.q, s), "s")
+            self.emit(tile.SchedBarrierOp())
+            self.stage("K of the next turn")
+            following = [self.emit(tile.TileLoadOp(self.kv, [self.g, ahead[1], self.index(0)], shapes.k), "k")]
+            self.emit(tile.SchedBarrierOp())
+        elif chunks == 1:
             s = scores(self.index(0), self.q, s)
         else:
             (s,) = self.loop("chunk", self.index(chunks), chunks, (s,), lambda c, x: (scores(c, self._load_q(c), x),))
-        self.stage("scores in units of log2, masked")
+        self.stage("scores in units of log2" + (", masked" if masked and self.upper is not None else ""))
         extra = [self.emit(tile.TileLoadOp(x, [self.g, it, self.nb], shapes.s), "bias") for x in self.extra]
         x = self.map([s, *extra], f32, self._score, "x")
-        if self.upper is not None:
+        if base is not None and self.upper is not None:
             x = self.emit(tile.TileMaskOp(x, base, (shapes.keys, 1, 0), self.upper, self.lower), "x")
         self.stage("online softmax")
-        top = self.emit(tile.TileReduceOp(x, "max", 1), "tile_max")
-        new_m = self.map([m, top], f32, lambda emit, a, b: emit(arith.MaxnumfOp(a, b)), "m_new")
-        ref = self.finite(new_m)
-        p = self.map([x, ref], f32, exp2_difference, "p")
-        scale = self.map([m, ref], f32, exp2_difference, "scale")
-        total = self.emit(tile.TileReduceOp(p, "sum", 1), "tile_sum")
-        new_l = self.map(
-            [row_sum, scale, total], f32, lambda emit, a, b, c: emit(arith.AddfOp(emit(arith.MulfOp(a, b)), c)), "l_new"
-        )
-        acc = self.map([acc, scale], f32, product, "acc")
+        top = self.emit(TileReduceLaneOp(x, "max", 1), "top")
+        rises = self.map([top, m], i1, _rises, "rises")
+        m, row_sum, acc = self.if_any(rises, (m, row_sum, acc), lambda *old: self._raise(top, *old))
+        p = self.map([x, m], f32, exp2_difference, "p")
+        total = self.emit(TileReduceLaneOp(p, "sum", 1), "sum")
+        row_sum = self.map([row_sum, total], f32, lambda emit, a, b: emit(arith.AddfOp(a, b)), "l")
         self.stage("O^T += V^T P^T")
         packed = self.narrowed(p, self.element, "p_packed", nan=False)  # a NaN is in the row sum too
-        v_alive = self._alive(base, (shapes.keys, 0, 1), shapes.v_rows.reduced(1), "v")
-        v = self.emit(tile.TileLoadOp(self.vv, [self.g, it, self.vb], shapes.v_rows, v_alive), "v_rows")
+        if v is None:
+            v = self._load_v(it, self._alive(base, (shapes.keys, 0, 1), shapes.v_rows.reduced(1), "v"))
         v = self.emit(tile.TileConvertLayoutOp(v, shapes.v), "v")
         acc = self.emit(tile.TileMmaOp(self.instruction.name, v, packed, acc), "acc")
-        return new_m, new_l, acc
+        return m, row_sum, acc, *following
+
+    def _load_v(self, it: SSAValue, alive: SSAValue | None) -> SSAValue:
+        return self.emit(tile.TileLoadOp(self.vv, [self.g, it, self.vb], self.layouts.v_rows, alive), "v_rows")
+
+    def _raise(self, top: SSAValue, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+        """Move the reference of each row up to its maximum, and what was summed up so far with it."""
+        row_top = self.emit(TileReduceOp(top, "max", 1), "row_top")
+        new = self.map([m, row_top], f32, lambda emit, a, b: emit(arith.MaxnumfOp(a, b)), "m_new")
+        scale = self.map([m, new], f32, exp2_difference, "scale")
+        row_sum = self.map([row_sum, scale], f32, product, "l")
+        return new, row_sum, self.map([acc, scale], f32, product, "acc")
 
     def _score(self, emit: Callable[..., SSAValue], score: SSAValue, *extra: SSAValue) -> SSAValue:
         """The score region, then the change of base."""
@@ -279,9 +386,12 @@ class AttentionTiles(TileBuilder):
 
     def _finish(self, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> None:
         shapes = self.layouts
+        self.stage("the rest")
+        row_sum = self.emit(TileReduceOp(row_sum, "sum", 1), "l")
         acc = self.emit(tile.TileConvertLayoutOp(acc, shapes.o_rows), "acc_rows")
         if shapes.key_waves > 1:
-            m, row_sum, acc = join_key_waves(self, shapes, m, row_sum, acc)
+            rows = join_rows(shapes.query_waves, self.op.valid_rows)
+            m, row_sum, acc = join_key_waves(self, shapes, rows, m, row_sum, acc)
         self.stage("O = O^T / l")
 
         def inverse(emit: Callable[..., SSAValue], a: SSAValue) -> SSAValue:

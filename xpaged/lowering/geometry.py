@@ -19,6 +19,8 @@ from xpaged.ir.transform_map import apply_chain
 
 INSTRUCTION_ROWS = 16  # rows and columns of the matrix instructions that are used
 MAX_WAVES = 4  # waves of a workgroup
+MAX_KEYS_PER_TILE = 64
+OTHER_REGISTERS = 40  # of a lane: addresses, offsets and what the softmax holds for a moment
 
 
 def round_up(value: int, step: int) -> int:
@@ -103,11 +105,10 @@ def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
     limit = 512 if size == 2 else 256
     value_channels = _even(geometry.value_channels, limit)
     chunk = _even(geometry.channels, 256 if size == 2 else 128)
-    wide = value_channels <= 128 and chunk <= 128 and size == 2
-    keys_per_tile = 32 if wide and geometry.keys > 16 * key_waves else 16
+    keys_per_tile = _keys_per_tile(geometry, chunk, size, key_waves)
     while key_waves > 1 and (
         key_waves // 2 * keys_per_tile >= geometry.keys
-        or lds_bytes(query_waves, key_waves, value_channels) > arch.lds_bytes
+        or lds_bytes(query_waves, key_waves, value_channels, geometry.rows) > arch.lds_bytes
     ):
         key_waves //= 2
     return AttentionParamsAttr.of(
@@ -116,7 +117,18 @@ def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
         key_waves=key_waves,
         channel_chunk=chunk,
         value_channels=value_channels,
+        stages=2 if chunk >= geometry.channels else 1,
     )
+
+
+def _keys_per_tile(geometry: Geometry, channels: int, size: int, key_waves: int) -> int:
+    """Keys of a tile: so many that K of it is about 32 registers of a lane, in eight loads of 16 bytes."""
+    keys = MAX_KEYS_PER_TILE
+    while keys > INSTRUCTION_ROWS and (
+        keys * round_up(channels, INSTRUCTION_ROWS) * size > 32 * 64 * 4 or keys * key_waves > 2 * geometry.keys
+    ):
+        keys //= 2
+    return keys
 
 
 def _even(extent: int, limit: int) -> int:
@@ -135,8 +147,26 @@ def launch_size(
     return grid, params["query_waves"] * params["key_waves"] * arch.wave_size
 
 
-def lds_bytes(query_waves: int, key_waves: int, value_channels: int) -> int:
-    """LDS that the join of the key waves takes: O, the row maximum and the row sum in f32."""
+def join_rows(query_waves: int, rows: int) -> int:
+    """Query rows of a workgroup that are no padding: those that key waves exchange through LDS."""
+    return min(query_waves * INSTRUCTION_ROWS, rows)
+
+
+def lds_bytes(query_waves: int, key_waves: int, value_channels: int, rows: int) -> int:
+    """LDS that the join of the key waves takes for a problem of `rows` query rows: O, the row maximum and the row sum
+    in f32."""
     if key_waves == 1:
         return 0
-    return key_waves * query_waves * INSTRUCTION_ROWS * (value_channels + 2) * 4
+    return key_waves * join_rows(query_waves, rows) * (value_channels + 2) * 4
+
+
+def waves_per_eu(params: Mapping[str, int], element_bytes: int) -> int | None:
+    """How many waves a SIMD is to hold, where the registers of a lane (256 for each of two waves) allow two of them.
+
+    The compiler then keeps accumulators out of the second half of the register file, which costs moves.
+    """
+    lanes = 64 * 4
+    cache = params["keys_per_tile"] * (params["channel_chunk"] + params["value_channels"]) * element_bytes
+    queries = INSTRUCTION_ROWS * (params["channel_chunk"] * element_bytes + params["value_channels"] * 4)
+    scores = 2 * INSTRUCTION_ROWS * params["keys_per_tile"] * 4
+    return 2 if (cache + queries + scores) // lanes + OTHER_REGISTERS <= 256 else None

@@ -19,6 +19,7 @@ KERNEL = "rock.kernel"
 HOST = "rock.host"  # a function that runs on the CPU beside kernels, and stands at no level
 GRID_SIZE = "rock.grid_size"
 BLOCK_SIZE = "rock.block_size"
+WAVES_PER_EU = "rock.waves_per_eu"
 LDS_BYTES = "rock.lds_bytes"
 DESCRIPTION = "rock.description"
 PART_OF = "rock.part_of"
@@ -88,6 +89,12 @@ def set_launch(function: Operation, grid: int, block: int) -> None:
     """Fix the launch of a kernel."""
     function.attributes[GRID_SIZE] = IntegerAttr(grid, i32)
     function.attributes[BLOCK_SIZE] = IntegerAttr(block, i32)
+
+
+def set_waves_per_eu(function: Operation, waves: int | None) -> None:
+    """Say how many waves of a SIMD the registers must leave room for, None to leave it to the compiler."""
+    if waves is not None:
+        function.attributes[WAVES_PER_EU] = IntegerAttr(waves, i32)
 
 
 def _integer(function: Operation, name: str) -> int:

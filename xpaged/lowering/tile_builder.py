@@ -12,13 +12,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xpaged.dialects.rock import tile_ops as tile
+from xpaged.dialects.rock.tile_reductions import TileIfAnyOp
 from xpaged.dialects.rock.tile_type import TileType
 from xpaged.dialects.rock.views import make_transform
 from xpaged.ir.layout import Layout
 from xpaged.ir.transform_map import Builder
 from xpaged.lowering.geometry import shape_of
-
-NEGATIVE_INFINITY = float("-inf")
 
 
 def exp2_difference(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> SSAValue:
@@ -143,14 +142,16 @@ class TileBuilder:
         bound: int,
         carried: Sequence[SSAValue],
         body: Callable[..., Sequence[SSAValue]],
+        start: SSAValue | None = None,
     ) -> Sequence[SSAValue]:
-        """A loop of `count` trips, at most `bound`, with carried values; `body` gets the trip's number and them."""
-        zero, one = self.index(0), self.index(1)
+        """A loop from `start` (0) to `count`, at most `bound`, with carried values, which `body` gets after the trip's
+        number."""
+        start, one = start or self.index(0), self.index(1)
         block = Block(arg_types=[IndexType(), *(v.type for v in carried)])
         block.args[0].name_hint = name
         for argument, value in zip(block.args[1:], carried, strict=True):
             argument.name_hint = value.name_hint
-        loop = scf.ForOp(zero, count, one, list(carried), Region(block))
+        loop = scf.ForOp(start, count, one, list(carried), Region(block))
         loop.attributes["rock.trip_bound"] = IntegerAttr(bound, i32)
         self.emit(loop)
         outer, self.builder = self.builder, OpBuilder(InsertPoint.at_end(block))
@@ -160,6 +161,23 @@ class TileBuilder:
         for result, value in zip(loop.results, carried, strict=True):
             result.name_hint = value.name_hint
         return loop.results
+
+    def if_any(
+        self,
+        condition: SSAValue,
+        carried: Sequence[SSAValue],
+        body: Callable[..., Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """What `body` makes of `carried` in the waves where `condition` holds for any element, else `carried`."""
+        block = Block(arg_types=[v.type for v in carried])
+        op = TileIfAnyOp(condition, carried, Region(block))
+        self.emit(op)
+        outer, self.builder = self.builder, OpBuilder(InsertPoint.at_end(block))
+        self.emit(tile.TileYieldOp(*body(*block.args)))
+        self.builder = outer
+        for result, argument, value in zip(op.res, block.args, carried, strict=True):
+            argument.name_hint = result.name_hint = value.name_hint
+        return op.res
 
     def narrowed(self, value: SSAValue, element: Attribute, hint: str, *, nan: bool = True) -> SSAValue:
         """A tile of f32 rounded once to `element`; without `nan` it does not matter what becomes of NaN."""
@@ -174,12 +192,3 @@ class TileBuilder:
             return emit(op)
 
         return self.map([value], element, body, hint)
-
-    def finite(self, m: SSAValue) -> SSAValue:
-        """The running maximum, 0 for a row that has no key yet: its scores are all minus infinity."""
-
-        def body(emit: Callable[..., SSAValue], a: SSAValue) -> SSAValue:
-            empty = emit(arith.CmpfOp(a, emit(arith.ConstantOp(FloatAttr(NEGATIVE_INFINITY, f32))), "oeq"))
-            return emit(arith.SelectOp(empty, emit(arith.ConstantOp(FloatAttr(0.0, f32))), a))
-
-        return self.map([m], f32, body, "m_ref")

@@ -44,7 +44,7 @@ def check_tiles(op: GridwiseAttentionAccelOp) -> None:
     if lanes > arch.max_workgroup:
         expected = f"at most {arch.max_workgroup} on {arch.name}"
         raise XpagedError("a workgroup has too many lanes", at=op, found=lanes, expected=expected, fix=_PARAMS_FIX)
-    taken = lds_bytes(params["query_waves"], params["key_waves"], params["value_channels"])
+    taken = lds_bytes(params["query_waves"], params["key_waves"], params["value_channels"], op.valid_rows)
     if taken > arch.lds_bytes:
         expected = f"at most {arch.lds_bytes} on {arch.name}"
         raise XpagedError("the join of the key waves does not fit into LDS", at=op, found=taken, expected=expected)

@@ -158,7 +158,7 @@ def _index_expr(expr: AffineExpr, dims: list[IndexExpr]) -> IndexExpr:
             raise TypeError(f"unexpected affine expression {expr}")
 
 
-_PARAMS = ("keys_per_tile", "query_waves", "key_waves", "channel_chunk", "value_channels")
+_PARAMS = ("keys_per_tile", "query_waves", "key_waves", "channel_chunk", "value_channels", "stages")
 
 
 @irdl_attr_definition
@@ -167,7 +167,7 @@ class AttentionParamsAttr(ParametrizedAttribute):
 
     `keys_per_tile` keys are handled at a time by each of `key_waves` waves along the keys, for query rows spread over
     `query_waves` waves; `channel_chunk` channels of Q and K are multiplied at a time, and `value_channels` channels of
-    V belong to one workgroup.
+    V belong to one workgroup. With `stages = 2` (1 when it is not given) K is loaded a turn of the key loop ahead.
     """
 
     name = "rock.attention_params"
@@ -176,13 +176,20 @@ class AttentionParamsAttr(ParametrizedAttribute):
     key_waves: IntegerAttr = param_def()
     channel_chunk: IntegerAttr = param_def()
     value_channels: IntegerAttr = param_def()
+    stages: IntegerAttr = param_def()
 
     @staticmethod
     def of(
-        *, keys_per_tile: int, query_waves: int, key_waves: int, channel_chunk: int, value_channels: int
+        *,
+        keys_per_tile: int,
+        query_waves: int,
+        key_waves: int,
+        channel_chunk: int,
+        value_channels: int,
+        stages: int = 1,
     ) -> AttentionParamsAttr:
         """The attribute from plain numbers, all positive."""
-        values = (keys_per_tile, query_waves, key_waves, channel_chunk, value_channels)
+        values = (keys_per_tile, query_waves, key_waves, channel_chunk, value_channels, stages)
         return AttentionParamsAttr(*(IntegerAttr(value, i64) for value in values))
 
     def values(self) -> dict[str, int]:
@@ -193,10 +200,13 @@ class AttentionParamsAttr(ParametrizedAttribute):
         for name, value in self.values().items():
             if value <= 0:
                 raise VerifyException(f"rock.attention_params: {name} must be positive, found {value}")
+        if self.stages.value.data > 2:
+            raise VerifyException(f"rock.attention_params: stages is 1 or 2, found {self.stages.value.data}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         values: dict[str, IntegerAttr] = {}
+        optional = {"stages": IntegerAttr(1, i64)}
 
         def entry() -> None:
             start = parser.pos
@@ -209,10 +219,10 @@ class AttentionParamsAttr(ParametrizedAttribute):
 
         start = parser.pos
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-        missing = [name for name in _PARAMS if name not in values]
+        missing = [name for name in _PARAMS if name not in values and name not in optional]
         if missing:
             parser.raise_error(f"missing parameters: {', '.join(missing)}", start, parser.pos)
-        return [values[name] for name in _PARAMS]
+        return [(optional | values)[name] for name in _PARAMS]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
