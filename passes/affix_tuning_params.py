@@ -26,7 +26,7 @@ becomes
         %out = softmax(qk) * %values : memref<1x40x16xf16> -> memref<2x3x16xf16>
       } {numHeadsKV = 1 : i32, numHeadsQ = 2 : i32,
          params0 = #rock.attention_params<keys_per_tile = 16, query_waves = 1, key_waves = 4, channel_chunk = 16,
-                                          value_channels = 16>}
+                                          value_channels = 16, stages = 2>}
       func.return
     }
 

@@ -12,7 +12,7 @@
       rock.gridwise_attention_accel(%q, %k, %vd, %last, %o, %kd, %vd) preSoftmaxOps = {}
         {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 1, 0, 1, 1>,
          params0 = #rock.attention_params<keys_per_tile = 32, query_waves = 1, key_waves = 1, channel_chunk = 16,
-                                          value_channels = 16>}
+                                          value_channels = 16, stages = 2>}
         : memref<3x16x16xf16>, memref<3x16x96xf16>, memref<3x96x16xf16>, memref<3xi32>, memref<3x16x16xf16>,
           memref<3x96x16xf16>, memref<3x96x16xf16>
       func.return
@@ -25,23 +25,39 @@ becomes, in part,
       %kv_index = memref.load %last[%workgroup] : memref<3xi32>
       %last_key = arith.minsi %kv_index,
       %q_rows = rock.tile_load %q_tiles_1[%workgroup,
-      %m_1, %l_1, %acc_1 = scf.for %it =
-        %k_1 = rock.tile_load %k_tiles_1[%workgroup, %it,
-        %s_1 = rock.tile_mma "mfma_f32_16x16x16_f16" %k_1, %q_rows, %s
+      %k_1 = rock.tile_load %k_tiles_1[%workgroup, %22, %22] where %some_1
+      %m_1, %l_1, %acc_1, %k_2 = scf.for %it = %25 to %full_tiles
+        %next = arith.minsi
+        %v_rows = rock.tile_load %v_tiles_1[%workgroup, %it,
+        rock.sched_barrier
+        %s_1 = rock.tile_mma "mfma_f32_16x16x16_f16" %k_3, %q_rows, %s
+        rock.sched_barrier
+        %k_4 = rock.tile_load %k_tiles_1[%workgroup, %next,
+        rock.sched_barrier
         %x = rock.tile_map
-        %x_1 = rock.tile_mask %x keys %first_key
-        %tile_max = rock.tile_reduce "max" %x_1 along 1
+        %top = rock.tile_reduce_lane "max" %x along 1
+        %rises = rock.tile_map
+        %m_3, %l_3, %acc_3 = rock.tile_if_any %rises
+          %row_top = rock.tile_reduce "max" %top along 1
         %p = rock.tile_map
           math.exp2
-        %tile_sum = rock.tile_reduce "sum" %p along 1
-        %v_rows = rock.tile_load %v_tiles_1[%workgroup, %it,
-        %acc_4 = rock.tile_mma "mfma_f32_16x16x16_f16" %v, %p_packed, %acc_3
-        scf.yield %m_new, %l_new, %acc_4
+        %sum = rock.tile_reduce_lane "sum" %p along 1
+        %acc_6 = rock.tile_mma "mfma_f32_16x16x16_f16" %v, %p_packed, %acc_3
+        scf.yield %m_3, %l_6, %acc_6, %k_4
       } {rock.trip_bound = 3 : i32}
+      %m_5, %l_7, %acc_7 = scf.for %it_1 = %full_tiles to %tiles
+        %k_5 = rock.tile_load %k_tiles_1[%workgroup, %it_1, %36] where %k_valid
+        %x_2 = rock.tile_mask %x_1 keys %first_key
+        %v_rows_1 = rock.tile_load %v_tiles_1[%workgroup, %it_1, %0] where %v_valid
+      } {rock.trip_bound = 3 : i32}
+      %l_13 = rock.tile_reduce "sum" %l_7 along 1
       rock.tile_store %o_packed, %o_tiles_1[%workgroup,
 
-Scores are in units of log2, so that 2^x is the hardware's own instruction. The loop ends with the last tile that has a
-kept key. Where waves take turns on the keys, what they have is joined through LDS at the end.
+Scores are in units of log2, so that 2^x is the hardware's own instruction. Whole tiles of kept keys come first, without
+masks; their K is loaded a turn ahead and their V before it is needed, so that loads are always in flight. The tiles that
+a mask cuts follow. `m` is no running maximum but a reference that scores may exceed by a factor of 2^8: only then, and
+at the first key, a wave moves it. Each lane sums up its own part of P; lanes exchange once, at the end. Where waves take
+turns on the keys, what they have is joined through LDS at the end.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def test_a_wrong_lane_map_of_a_matrix_instruction_is_caught(monkeypatch: pytest.
 
 
 def test_a_read_over_the_end_of_a_page_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = mutated(monkeypatch, lambda text: nth(text, r"(load<f16x\d>\((\w*k\w*address), )", 0, r"\g<1>640 + "))
+    report = mutated(monkeypatch, lambda text: nth(text, r"(load<f16x\d>\((\w*k\w*address), )", 2, r"\g<1>640 + "))
     (fault,) = report.faults
     assert "'k_table'" in fault["what"]
     assert fault["address"] is not None

@@ -144,8 +144,8 @@ INTEGERS = """qk = elementwise {
     ("module", "what", "found", "expected"),
     [
         (attention("f64"), "gfx942 has no matrix instruction for f64 operands", "f64", "f16 or bf16 or f32"),
-        (attention("f16", v="f32"), "one float type", "Q of f16, V of f32", "f16 or f32"),
-        (attention("i8", v="f16", region=INTEGERS), "one float type", "Q of i8, V of f16", "f16 or f32"),
+        (attention("f16", v="f32"), "one float type", "Q of f16, V of f32", "f16, bf16 or f32"),
+        (attention("i8", v="f16", region=INTEGERS), "one float type", "Q of i8, V of f16", "f16, bf16 or f32"),
         (attention("f16", arch="gfx943"), "unknown architecture 'gfx943'", "gfx943", "gfx90a, gfx942"),
         (attention("f16", arch="gfx1030"), "gfx1030 has no matrix instructions", "gfx1030", "gfx90a, gfx942"),
     ],

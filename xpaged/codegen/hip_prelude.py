@@ -230,7 +230,7 @@ DEV u32 rounded_number(float x) {  // the same for what is no NaN
     ),
     "any:64": _Item(
         """\
-#if __has_builtin(__builtin_amdgcn_ballot_w64)
+#if __has_builtin(__builtin_amdgcn_ballot_w64) || !defined(__AMDGCN__)
 DEV bool any(bool x) { return __builtin_amdgcn_ballot_w64(x) != 0; }  // in any lane of the wave
 #else
 DEV bool any(bool x) { return __builtin_amdgcn_uicmp((u32)x, 0u, 33 /* not equal */) != 0; }
