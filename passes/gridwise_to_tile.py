@@ -54,10 +54,10 @@ becomes, in part,
       rock.tile_store %o_packed, %o_tiles_1[%workgroup,
 
 Scores are in units of log2, so that 2^x is the hardware's own instruction. Whole tiles of kept keys come first, without
-masks; their K is loaded a turn ahead and their V before it is needed, so that loads are always in flight. The tiles that
-a mask cuts follow. `m` is no running maximum but a reference that scores may exceed by a factor of 2^8: only then, and
-at the first key, a wave moves it. Each lane sums up its own part of P; lanes exchange once, at the end. Where waves take
-turns on the keys, what they have is joined through LDS at the end.
+masks; their K is loaded a turn ahead and their V before it is needed, so that loads are always in flight. The tiles
+that a mask cuts follow. `m` is no running maximum but a reference that scores may exceed by a factor of 2^8: only then,
+and at the first key, a wave moves it. Each lane sums up its own part of P; lanes exchange once, at the end. Where waves
+take turns on the keys, what they have is joined through LDS at the end.
 """
 
 from __future__ import annotations

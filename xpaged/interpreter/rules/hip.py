@@ -497,7 +497,7 @@ def any_(op: hip.AnyOp, b: Compiler) -> OpCode:
         votes = x if m.mask is None else x & m.mask
         if votes.shape[0] == 1:
             return votes
-        by_wave = votes.reshape(_waves(m, op), m.wave_size)
+        by_wave = votes.reshape(waves_of(m, op), m.wave_size)
         return np.repeat(by_wave.any(1), m.wave_size)
 
     return run
