@@ -41,7 +41,8 @@ def command(argv: Sequence[str]) -> int:
     option(
         "--level",
         type=one_of(*levels, "all"),
-        help=f"{', '.join(levels)}, or all from the file's own level down (default: all with --check, else the file's own level)",
+        help=f"{', '.join(levels)}, or all from the file's own level down (default: all with --check, else the file's "
+        "own level)",
     )
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--inputs", metavar="X.npz", help="data by argument: see below")

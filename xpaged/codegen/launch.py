@@ -141,7 +141,8 @@ class LaunchDescription:
 
 def describe_launches(kernels: Sequence[FuncOp], object_name: str | None) -> LaunchDescription:
     """
-    The description of device-level `kernels`, launched in this order from the object `object_name` (None: there is none).
+    The description of device-level `kernels`, launched in this order from the object `object_name` (None: there is
+    none).
 
     Before:
         func.func @k(%q: memref<64xf16>, %t: memref<4xi64> {rock.page_table = {...}}, %o: memref<64xf16>

@@ -88,7 +88,7 @@ class HostKernel:
         self._close = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
             first = launch.launches[0]
-            file = Path(first.object).stem + ".hip"
+            file = Path(first.object or first.kernel).stem + ".hip"
             compilers = usable_compilers() if compiler is None else (compiler,)
             program, self.compiler = build(text, file, arch, launch, folder, compilers)
         except BaseException:
