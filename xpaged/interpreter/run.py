@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from xpaged.arch import arch_of
@@ -25,7 +25,7 @@ from xpaged.interpreter.inputs import (
     place,
 )
 from xpaged.interpreter.memory import Memory
-from xpaged.interpreter.numerics import Array, is_float
+from xpaged.interpreter.numerics import Array, dtype_of, is_float
 from xpaged.interpreter.reference import Attention, Reference, capture, elements, references, whole
 from xpaged.interpreter.sampling import mark_dead, random_inputs
 from xpaged.interpreter.views import materialize
@@ -33,6 +33,7 @@ from xpaged.ir.levels import MODULE_LEVELS, Level, level_of
 from xpaged.ir.locations import set_source, source_of
 from xpaged.lowering.kernel import argument_attributes, block_size, grid_size, is_host
 from xpaged.passes.pipelines import lower
+from xpaged.testing.bounds import unit
 
 Edit = Callable[[ModuleOp, Level], None]
 """Changes a module that stands at a level, in place."""
@@ -318,10 +319,11 @@ class _Run:
             )
 
     def _graph_type(self) -> np.dtype[Any]:
-        """The narrowest float type among the graph's inputs: what its operations round to."""
-        floats = [a.dtype for a in self.arguments if is_float(a.dtype)]
-        floats += [a.page_dtype for a in self.arguments if a.page_dtype is not None and is_float(a.page_dtype)]
-        return min(floats, key=lambda t: t.itemsize, default=np.dtype(np.float32))
+        """The coarsest float type of the graph: what its operations round to."""
+        types = {getattr(result.type, "element_type", None) for op in self.module.walk() for result in op.results}
+        floats = [dtype_of(type) for type in types if isinstance(type, AnyFloat)]
+        floats += [a.dtype for a in self.arguments if is_float(a.dtype)]
+        return max(floats, key=unit, default=np.dtype(np.float32))
 
     def _check_lowering(self, expected: Reference, attentions: Sequence[Attention]) -> None:
         """The graph itself in float64 must agree with the reference, which was made from what it was lowered to."""

@@ -3,14 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+MASKS = ("index", "count", "causal", "bottom_right", "prefix", "window", "bytes", "above", "diagonal")
+"""Masks that a graph may have: keys past the KV index, keys from a count on, keys past the query, past the query when
+both end together, past the query plus an offset, before the window that ends at the KV index; those that an argument of
+bytes names, keys before the query, and the key of the query's own number."""
+BIASES = ("full", "key", "head", "constant")
+"""What is added to the scores: an argument for each score, for each key of a sequence or for each head, or a constant
+for each key."""
+QUERIES = ("heads", "tokens", "packed")
+"""How Q is given: `[batch, heads, seq_q, ..]`, `[batch, seq_q, heads, ..]`, or a part of a larger one like this."""
+
 
 @dataclass(frozen=True)
 class AttentionGraph:
     """An attention graph at level migraphx; `text` is its module, with one function `attention`.
 
-    Arguments in order: value pages, key pages (or values and keys when `page_size` is None), the KV index with
-    `kv_index`, Q, and a bias over all scores with `bias`. Tables and caches hold `layers` layers, of which `layer` is
-    read.
+    Arguments in order: value pages, key pages (or values and keys when `page_size` is None), the integers that masks
+    need, Q, a bias and a mask of bytes. Tables and caches hold `layers` layers, of which `layer` is read. Results: the
+    output, and with `lse` the log-sum-exp of each row.
     """
 
     batch: int = 1
@@ -28,15 +38,24 @@ class AttentionGraph:
     layer: int = 1
     element: str = "f16"
     scale: float | None = 0.25
-    kv_index: bool = True
-    causal: bool = False
-    causal_first: bool = False
-    """Whether the causal mask is the inner one of the two."""
-    bias: bool = False
+    softcap: float | None = None
+    """Scores are bent to lie between this and its negative: `softcap * tanh(scores / softcap)`."""
+    bias: str | None = None
+    """One of `BIASES`, or none."""
+    masks: tuple[str, ...] = ("index",)
+    """Some of `MASKS`, innermost first."""
+    window: int = 2
+    """The look-back of the mask `window`."""
+    kept: bool = False
+    """Whether masks are written by what they keep: comparison and branches are exchanged."""
     softmax_type: str | None = None
     """The scores are converted to this type before the masks, and the weights back after the softmax."""
-    q_first: bool = True
-    """Whether Q is an argument `[batch, heads, ..]`; else `[batch, seq_q, heads, ..]`, transposed."""
+    lse: bool = False
+    """Whether the log-sum-exp is a result; the softmax is then written in its parts."""
+    queries: str = "heads"
+    """One of `QUERIES`."""
+    swapped: bool = False
+    """Whether caches without pages hold tokens innermost."""
     flat_result: bool = True
     """Whether the result is `[batch, seq_q, heads * dim_v]`; else `[batch, seq_q, heads, dim_v]` in memory by heads."""
 
@@ -78,8 +97,14 @@ class _Writer:
     arguments: list[str] = field(default_factory=list[str])
     count: int = 0
 
-    def argument(self, name: str, element: str, shape: Sequence[int]) -> str:
-        self.arguments.append(f"%{name}: !migraphx.shaped{_type(element, shape)}")
+    def argument(self, name: str, element: str, shape: Sequence[int], innermost: int | None = None) -> str:
+        """A new argument; of its last two dimensions, `innermost` is the one that is dense in memory."""
+        type = _type(element, shape)
+        if innermost is not None and innermost == len(shape) - 2:
+            order = [*range(innermost), innermost + 1, innermost]
+            strides = _strides([shape[i] for i in order])
+            type = f"{type.split(',')[0]}, {'x'.join(str(strides[i]) for i in order)}>"
+        self.arguments.append(f"%{name}: !migraphx.shaped{type}")
         return name
 
     def op(self, op: str, *operands: tuple[str, str], to: str, arrow: str = "->", **attributes: object) -> str:
@@ -124,54 +149,104 @@ class _Writer:
         g = self.graph
         values = self.cache("value", g.dim_v, None if g.page_size is None else g.value_page_size)
         keys = self.cache("key", g.dim_qk, g.page_size)
-        heads, scores = (g.batch, g.heads_q), (g.batch, g.heads_q, g.seq_q, g.seq_k)
-        index = self.argument("kv_index", "si32", [g.batch, 1]) if g.kv_index else None
+        heads, scores = (g.batch, g.heads_q), self.scores
+        numbers = {
+            name: (self.argument(name, "si32", [g.batch, 1]), _type("si32", [g.batch, 1]))
+            for name, users in (("kv_index", {"index", "window"}), ("kv_count", {"count"}), ("offset", {"prefix"}))
+            if users & set(g.masks)
+        }
         queries = self.queries()
-        bias = self.argument("bias", g.element, scores[1:]) if g.bias else None
 
         k_type, v_type = _type(g.element, (*heads, g.dim_qk, g.seq_k)), _type(g.element, (*heads, g.seq_k, g.dim_v))
         element, type = g.element, _type(g.element, scores)
         x = self.op("dot", queries, (keys, k_type), to=type)
-        if g.scale is not None:
-            scale = self.broadcast(self.literal(element, g.scale), element, scores)
-            x = self.op("mul", (x, type), scale, to=type)
-        if bias is not None:
-            other = self.broadcast((bias, _type(element, scores[1:])), element, scores)
-            x = self.op("add", other, (x, type), to=type)
+        x = self.region(x, type)
         if g.softmax_type is not None:
             element, wide = g.softmax_type, _type(g.softmax_type, scores)
             x, type = self.op("convert", (x, type), to=wide, arrow="to"), wide
-        masks = ([self.causal_mask] if g.causal else []) + ([lambda: self.index_mask(index)] if index else [])
-        for mask in masks if g.causal_first else reversed(masks):
-            x = self.masked(x, type, element, mask())
-        x = self.op("softmax", (x, type), to=type, axis="3 : i64")
+        for mask in g.masks:
+            x = self.masked(x, type, element, mask, numbers)
+        x, lse = self.softmax(x, element)
         if g.softmax_type is not None:
             narrow = _type(g.element, scores)
             x, type = self.op("convert", (x, type), to=narrow, arrow="to"), narrow
         out = (*heads, g.seq_q, g.dim_v)
         o = self.op("dot", (x, type), (values, v_type), to=_type(g.element, out))
-        result, result_type = self.transpose((o, _type(g.element, out)), g.element, out, (0, 2, 1, 3))
-        if g.flat_result:
-            flat = (g.batch, g.seq_q, g.heads_q * g.dim_v)
-            result, result_type = self.reshape((result, result_type), g.element, flat)
-        else:
-            strides = [_strides(out)[i] for i in (0, 2, 1, 3)]
-            given = result_type.split(",")[0] + f", {'x'.join(map(str, strides))}>"
-            self.lines[-1], result_type = self.lines[-1].replace(f"-> {result_type}", f"-> {given}"), given
-        head = f"func.func @attention({', '.join(self.arguments)})\n    -> !migraphx.shaped{result_type}"
+        results = [self.result((o, _type(g.element, out)), out), *lse]
+        types = [f"!migraphx.shaped{type}" for _, type in results]
+        head = f"func.func @attention({', '.join(self.arguments)})\n    -> ({', '.join(types)})"
         body = "\n".join(self.lines)
         return (
             f'{head} attributes {{arch = "gfx942", rock.kernel = "mixr"}} {{\n{body}\n'
-            f"  return %{result} : !migraphx.shaped{result_type}\n}}\n"
+            f"  return {', '.join(f'%{name}' for name, _ in results)} : {', '.join(types)}\n}}\n"
         )
+
+    @property
+    def scores(self) -> tuple[int, ...]:
+        g = self.graph
+        return (g.batch, g.heads_q, g.seq_q, g.seq_k)
+
+    def result(self, o: tuple[str, str], shape: Sequence[int]) -> tuple[str, str]:
+        g = self.graph
+        result, result_type = self.transpose(o, g.element, shape, (0, 2, 1, 3))
+        if g.flat_result:
+            return self.reshape((result, result_type), g.element, (g.batch, g.seq_q, g.heads_q * g.dim_v))
+        strides = [_strides(shape)[i] for i in (0, 2, 1, 3)]
+        given = result_type.split(",")[0] + f", {'x'.join(map(str, strides))}>"
+        self.lines[-1] = self.lines[-1].replace(f"-> {result_type}", f"-> {given}")
+        return result, given
+
+    def region(self, x: str, type: str) -> str:
+        """Scale, soft cap and bias."""
+        g, scores = self.graph, self.scores
+        if g.scale is not None:
+            x = self.op("mul", (x, type), self.number(g.element, g.scale), to=type)
+        if g.softcap is not None:
+            x = self.op("div", (x, type), self.number(g.element, g.softcap), to=type)
+            x = self.op("tanh", (x, type), to=type)
+            x = self.op("mul", self.number(g.element, g.softcap), (x, type), to=type)
+        if g.bias is not None:
+            lengths = {"full": scores[1:], "key": (g.batch, 1, 1, g.seq_k), "head": (g.heads_q, 1, 1)}.get(g.bias)
+            if lengths is None:
+                bias = self.literal(g.element, [(5 * i % 7 - 3) / 4 for i in range(g.seq_k)])
+            else:
+                bias = (self.argument("bias", g.element, lengths), _type(g.element, lengths))
+            x = self.op("add", self.broadcast(bias, g.element, scores), (x, type), to=type)
+        return x
+
+    def number(self, element: str, value: float) -> tuple[str, str]:
+        """One number, for every score."""
+        return self.broadcast(self.literal(element, value), element, self.scores)
+
+    def softmax(self, x: str, element: str) -> tuple[str, list[tuple[str, str]]]:
+        """The weights, and the log-sum-exp when it is wanted."""
+        g, type = self.graph, _type(element, self.scores)
+        if not g.lse:
+            return self.op("softmax", (x, type), to=type, axis="3 : i64"), []
+        rows = (*self.scores[:3], 1)
+        row = _type(element, rows)
+        top = self.op("reduce_max", (x, type), to=row, axes="[3 : i64]")
+        less = self.op("sub", (x, type), self.broadcast((top, row), element, self.scores), to=type)
+        e = self.op("exp", (less, type), to=type)
+        total = self.op("reduce_sum", (e, type), to=row, axes="[3 : i64]")
+        weights = self.op("div", (e, type), self.broadcast((total, row), element, self.scores), to=type)
+        log = self.op("log", (total, row), to=row)
+        lse = self.op("add", (log, row), (top, row), to=row)
+        return weights, [self.reshape((lse, row), element, rows[:3])]
 
     def queries(self) -> tuple[str, str]:
         g = self.graph
         shape = (g.batch, g.heads_q, g.seq_q, g.dim_qk)
-        if g.q_first:
+        if g.queries == "heads":
             return self.argument("q", g.element, shape), _type(g.element, shape)
         given = (g.batch, g.seq_q, g.heads_q, g.dim_qk)
-        value = (self.argument("q", g.element, given), _type(g.element, given))
+        if g.queries == "tokens":
+            value = (self.argument("q", g.element, given), _type(g.element, given))
+        else:
+            packed = (g.batch, g.seq_q, g.heads_q + 2, g.dim_qk)
+            value = (self.argument("q", g.element, packed), _type(g.element, packed))
+            type = _type(g.element, given)
+            value = self.op("slice", value, to=type, axes=[2], ends=[g.heads_q + 1], starts=[1]), type
         return self.transpose(value, g.element, given, (0, 2, 1, 3))
 
     def cache(self, name: str, dim: int, page: int | None) -> str:
@@ -180,7 +255,8 @@ class _Writer:
         grouped = (g.batch, g.heads_kv, 1, g.seq_k, dim)
         if page is None:
             whole = (g.batch, g.layers, g.heads_kv, g.seq_k, dim)
-            value = (self.argument(f"{name}s", g.element, whole), _type(g.element, whole))
+            value = (self.argument(f"{name}s", g.element, whole, innermost=3 if g.swapped else 4), "")
+            value = (value[0], self.arguments[-1].split("shaped")[1])
             one = (g.batch, 1, *whole[2:])
             value = self.layer(value, g.element, one)
         else:
@@ -209,31 +285,73 @@ class _Writer:
         type = _type(element, shape)
         return self.op("slice", value, to=type, axes=[1], ends=[layer + 1], starts=[layer]), type
 
-    def index_mask(self, index: str) -> tuple[str, str]:
-        """Where the key lies past the last valid one."""
-        g = self.graph
-        scores = (g.batch, g.heads_q, g.seq_q, g.seq_k)
+    def mask(self, kind: str, numbers: dict[str, tuple[str, str]]) -> tuple[str, str]:
+        """Where a score is masked, or with `kept` where it is not, as bytes."""
+        g, scores = self.graph, self.scores
         columns = self.broadcast(self.literal("si32", range(g.seq_k)), "si32", scores)
-        last = self.reshape((index, _type("si32", [g.batch, 1])), "si32", (g.batch, 1, 1, 1))
-        return self.greater(columns, self.broadcast(last, "si32", scores))
+        rows = self.placed(self.literal("si32", range(g.seq_q)), "si32", 2, scores)
+        match kind:
+            case "index":
+                return self.greater(columns, self.per_row(self.index(numbers)))
+            case "count":
+                return self.greater(self.plus(columns, 1), self.per_row(numbers["kv_count"]))
+            case "causal":
+                return self.greater(columns, rows)
+            case "bottom_right":
+                return self.greater(columns, self.plus(rows, g.seq_k - g.seq_q))
+            case "prefix":
+                offset = self.per_row(numbers["offset"])
+                return self.greater(columns, (self.op("add", rows, offset, to=rows[1]), rows[1]))
+            case "window":
+                return self.greater(self.plus(self.per_row(self.index(numbers)), -g.window), columns)
+            case "above":
+                return self.greater(rows, columns)
+            case "diagonal":
+                same = self.op("equal", rows, columns, to=rows[1])
+                return self.bytes((same, rows[1]))
+            case _:
+                shape = (g.seq_q, g.seq_k)
+                type = _type("si8", shape)
+                name = self.argument("mask", "si8", shape) if "%mask" not in str(self.arguments) else "mask"
+                return self.broadcast((name, type), "si8", scores)
 
-    def causal_mask(self) -> tuple[str, str]:
-        """Where the key lies past the query."""
-        g = self.graph
-        scores = (g.batch, g.heads_q, g.seq_q, g.seq_k)
-        columns = self.broadcast(self.literal("si32", range(g.seq_k)), "si32", scores)
-        return self.greater(columns, self.placed(self.literal("si32", range(g.seq_q)), "si32", 2, scores))
+    def index(self, numbers: dict[str, tuple[str, str]]) -> tuple[str, str]:
+        """The KV index, kept inside of the keys where a window is told from it."""
+        value = numbers["kv_index"]
+        if "window" not in self.graph.masks:
+            return value
+        low, high = (
+            self.broadcast(self.literal("si32", n), "si32", (self.graph.batch, 1)) for n in (0, self.graph.seq_k - 1)
+        )
+        return self.op("clip", value, low, high, to=value[1]), value[1]
+
+    def per_row(self, value: tuple[str, str]) -> tuple[str, str]:
+        """One number for each sequence, for all of its scores."""
+        return self.broadcast(self.reshape(value, "si32", (self.graph.batch, 1, 1, 1)), "si32", self.scores)
+
+    def plus(self, value: tuple[str, str], number: int) -> tuple[str, str]:
+        if number == 0:
+            return value
+        return self.op("add", value, self.number("si32", number), to=value[1]), value[1]
 
     def greater(self, a: tuple[str, str], b: tuple[str, str]) -> tuple[str, str]:
-        truth = self.op("greater", a, b, to=a[1])
-        narrow = a[1].replace("si32", "si8")
-        return self.op("convert", (truth, a[1]), to=narrow, arrow="to"), narrow
+        """`a > b`; what is kept is `b + 1 > a`."""
+        if self.graph.kept:
+            a, b = self.plus(b, 1), a
+        return self.bytes((self.op("greater", a, b, to=a[1]), a[1]))
 
-    def masked(self, x: str, type: str, element: str, mask: tuple[str, str]) -> str:
-        g = self.graph
+    def bytes(self, truth: tuple[str, str]) -> tuple[str, str]:
+        narrow = truth[1].replace("si32", "si8")
+        return self.op("convert", truth, to=narrow, arrow="to"), narrow
+
+    def masked(self, x: str, type: str, element: str, kind: str, numbers: dict[str, tuple[str, str]]) -> str:
+        """The scores `x` under one more mask."""
+        g, mask = self.graph, self.mask(kind, numbers)
         bits = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000"}[element]
         self.count += 1
         name = f"v{self.count}"
         self.lines.append(f"  %{name} = migraphx.literal(dense<{bits}> : tensor<1x{element}>) : {_type(element, [1])}")
         nothing = self.broadcast((name, _type(element, [1])), element, (g.batch, g.heads_q, g.seq_q, g.seq_k))
-        return self.op("where", mask, nothing, (x, type), to=type)
+        keeps = self.graph.kept and kind not in ("bytes", "diagonal")
+        choices = ((x, type), nothing) if keeps else (nothing, (x, type))
+        return self.op("where", mask, *choices, to=type)

@@ -167,7 +167,7 @@ def cmpf(op: arith.CmpfOp, b: Compiler) -> OpCode:
 @rule(arith.SelectOp)
 def select(op: arith.SelectOp, b: Compiler) -> OpCode:
     def run(m: Machine, c: Array, x: Value, y: Value) -> Value:
-        if isinstance(x, np.ndarray):
+        if not hasattr(x, "merge"):  # an array, or what stands in for one
             if c.ndim < x.ndim:
                 c = c.reshape(*c.shape, *([1] * (x.ndim - c.ndim)))
             return np.where(c, x, y)
