@@ -75,7 +75,8 @@ class AffixTuningParamsPass(LevelPass):
                 assert isinstance(function, func.FuncOp)
                 arch = arch_of_function(function)
                 geometry = geometry_of(op)
-                arch.matrix_instruction(str(geometry.element))  # refuses a type that has none
+                for element in (geometry.element, geometry.value_element):
+                    arch.matrix_instruction(str(element))  # refuses a type that has none
                 config = config_of(op)
                 if config is None:
                     op.params0 = choose_params(geometry, arch)

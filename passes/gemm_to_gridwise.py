@@ -96,8 +96,6 @@ def _lower(op: AttentionOp) -> None:
             found=f"splitKV = {op.split_kv}",
             expected=1,
         )
-    if op.softmax_type != f32:
-        raise XpagedError("the softmax of a kernel is computed in f32", at=op, found=op.softmax_type, expected="f32")
     outputs = {chain_of(x).root for x in (op.out, op.lse) if x is not None}
     inputs = (op.queries, op.keys, op.values, *op.preSoftmaxElemWiseInputs, op.currentSeqLen, op.prefixOffset)
     if any(chain_of(x).root in outputs for x in inputs if x is not None):
@@ -154,10 +152,13 @@ def _lower(op: AttentionOp) -> None:
 def _describe(op: AttentionOp, sizes: Geometry, new: GridwiseAttentionAccelOp) -> str:
     """What the kernel computes, for the head of its text."""
     heads = sizes.groups * sizes.ratio
+    types = str(sizes.element) if sizes.element == sizes.value_element else f"{sizes.element} and {sizes.value_element}"
     lines = [
         f"Attention of {heads} query heads and {sizes.groups} KV heads (all batch entries), {sizes.queries} query "
-        f"rows, {sizes.keys} keys, {sizes.channels} channels of Q and K, {sizes.value_channels} of V, {sizes.element}."
+        f"rows, {sizes.keys} keys, {sizes.channels} channels of Q and K, {sizes.value_channels} of V, {types}."
     ]
+    if op.softmax_type != f32:
+        lines.append(f"Scores are rounded to {op.softmax_type} before the masks and the softmax.")
     masks = [
         text
         for present, text in (

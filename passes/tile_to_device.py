@@ -113,8 +113,8 @@ class _Lowering:
         wave_size = self.arch.wave_size
         self._check_kernel()
         lane = e.value(hip.LaneIdOp(), hint="lane")
-        self.lane = e.variable("lane", wave_size - 1, lane)
-        for weight, size, hint in ((1, 16, "col"), (16, 4, "group")):
+        self.lane = e.lane = e.variable("lane", wave_size - 1, lane)
+        for weight, size, hint in ((1, 16, "col"), (16, wave_size // 16, "group")):
             e.name(self.lane // weight % size, hint)
         self.wave = IndexExpr.const(0)
         if self.waves > 1:

@@ -168,8 +168,14 @@ def test_a_wrong_lane_map_of_a_matrix_instruction_is_caught(monkeypatch: pytest.
     def swapped(self: MatrixInstruction, lane: int, register: int) -> tuple[int, int]:
         return self.registers * (lane // self.n) + (register ^ 1), lane % self.n
 
-    assert host_build.matrix_lines  # what the table says is what the program gets
-    monkeypatch.setattr(MatrixInstruction, "result_place", swapped)
+    lines = host_build.matrix_lines
+
+    def wrong(instruction: MatrixInstruction, lanes: int) -> list[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(MatrixInstruction, "result_place", swapped)
+            return lines(instruction, lanes)
+
+    monkeypatch.setattr(host_build, "matrix_lines", wrong)
     assert not checked(DECODE).ok
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from xpaged.arch import get_arch
+from xpaged.arch import archs, get_arch
 from xpaged.arch.table import MatrixInstruction
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.layout import COPY, HOMES, Digit, Home, Layout, LayoutError, plan_mma
@@ -255,20 +255,25 @@ def execute(instruction: MatrixInstruction, a: Layout, b: Layout, c: Layout, see
     registers = [tile[tuple(np.moveaxis(x.coordinates, -1, 0))] for tile, x in ((left, a), (right, b), (start, c))]
     waves = max(len(r) for r in registers)
     ra, rb, rc = (np.repeat(r, waves // len(r), axis=0) for r in registers)
-    lane = np.arange(64)
+    rdna3 = instruction.name.startswith("wmma") and "gfx12" not in instruction.name
+    lane = np.arange(32 if instruction.name.startswith("wmma") else 64)
     e, r = instruction.elements, instruction.registers
+    group = 0 * lane if rdna3 else lane // 16
 
     def instruction_at(na: int, nb: int, nc: int) -> None:
         for wave in range(waves):
-            # A: row l % 16, reduction index elements * (l / 16) + e; B likewise; D: row 4 * (l / 16) + r, column l % 16
+            # A: row l % 16, index elements * (l / 16) + e; B likewise; D: row R * (l / 16) + r, column l % 16.
+            # RDNA3: both halves of the wave hold all of A and B; D has row 2 * r + l / 16.
             x = np.zeros((16, instruction.k))
             y = np.zeros((instruction.k, 16))
             for i in range(e):
-                x[lane % 16, e * (lane // 16) + i] = ra[wave, :, na + i]
-                y[e * (lane // 16) + i, lane % 16] = rb[wave, :, nb + i]
+                x[lane % 16, e * group + i] = ra[wave, :, na + i]
+                y[e * group + i, lane % 16] = rb[wave, :, nb + i]
+                for operand, at in ((ra, na), (rb, nb)) if rdna3 else ():
+                    np.testing.assert_array_equal(operand[wave, :16, at + i], operand[wave, 16:, at + i])
             z = x @ y
             for i in range(r):
-                rc[wave, :, nc + i] += z[4 * (lane // 16) + i, lane % 16]
+                rc[wave, :, nc + i] += z[2 * i + lane // 16 if rdna3 else r * (lane // 16) + i, lane % 16]
 
     for steps in product(*(range(loop.size) for loop in plan)):
         at = [
@@ -281,42 +286,59 @@ def execute(instruction: MatrixInstruction, a: Layout, b: Layout, c: Layout, see
     return got, left @ right + start
 
 
+PAIRS = {
+    (arch.matrix_instruction(first, channels), arch.matrix_instruction(second, keys))
+    for arch in archs().values()
+    for first, second in (("f16", "f16"), ("bf16", "bf16"), ("f32", "f32"), ("i8", "f16"), ("f16", "f32"))
+    for channels, keys in ((0, 0), (16, 16))
+    if {first, second} <= {i.operand for i in arch.matrix} and channels % arch.reduction_step(first) == 0
+}
+
+
 @st.composite
 def families(draw: st.DrawFn) -> AttentionLayouts:
     """Layouts of any kernel."""
     query_waves = draw(st.integers(1, 4))
     key_waves = draw(st.sampled_from([n for n in (1, 2, 4) if n * query_waves <= 4]))
-    sixteens = st.integers(1, 12).map(lambda n: 16 * n)
+    first, second = draw(st.sampled_from(sorted(PAIRS, key=str)))
+
+    def sizes(step: int, most: int) -> st.SearchStrategy[int]:
+        return st.integers(1, most // max(step, 16)).map(lambda n: max(step, 16) * n)
+
     return AttentionLayouts(
-        draw(st.sampled_from([F16, F32])),
+        first,
         query_waves,
         key_waves,
-        draw(st.sampled_from([16, 32, 48, 64])),
-        draw(sixteens),
-        draw(sixteens),
+        draw(sizes(second.k, 64)),
+        draw(sizes(first.k, 192)),
+        draw(sizes(16, 192)),
+        second,
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(families())
 def test_the_products_of_attention_are_exact(family: AttentionLayouts) -> None:
-    for a, b, c in ((family.k, family.q, family.s), (family.v, family.s, family.o)):
-        got, expected = execute(family.instruction, a, b, c)
-        np.testing.assert_array_equal(got, expected)
+    got, expected = execute(family.instruction, family.k, family.q, family.s)
+    np.testing.assert_array_equal(got, expected)
+    got, expected = execute(family.value_instruction, family.v, family.p, family.o)
+    np.testing.assert_array_equal(got, expected)
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(families())
 def test_the_tiles_of_attention_fit_together(family: AttentionLayouts) -> None:
     """Every layout covers its tile, and each step of the kernel finds its elements in its own lane."""
     f = family
     row = f.s.reduced(1)
-    for layout in (f.k, f.q, f.s, f.v_rows, f.v, f.o, f.o_rows, f.row_parts, f.o_parts, row):
+    for layout in (f.k, f.q, f.s, f.p, f.v_rows, f.v, f.o, f.o_rows, f.row_parts, f.o_parts, row):
         layout.verify()
-        assert layout.size("lane") == 64
+        assert layout.size("lane") == f.instruction.lanes
         assert layout.size("wave") == f.query_waves * f.key_waves
     for source, target in ((f.v_rows, f.v), (f.o, f.o_rows)):
         assert source.conversion(target).kind in ("none", "registers")
+    replicated = f.value_instruction.copies > 1
+    assert f.s.conversion(f.p).kind == ("lanes" if replicated else "none")
     everyone = f.row_parts.reduced(0)
     for small, large in ((row, f.s), (row, f.o), (row, f.o_rows), (everyone, row), (everyone, f.o_parts.reduced(0))):
         assert small.broadcasts_to(large)
@@ -337,17 +359,20 @@ def test_rows_of_k_and_v_are_read_16_bytes_at_a_time() -> None:
 @given(families(), st.data())
 def test_a_plan_that_is_accepted_is_right(family: AttentionLayouts, data: st.DataObject) -> None:
     """Whatever is done to one of the layouts: the product is refused, or it is still exact."""
-    tiles = [family.k, family.q, family.s] if data.draw(st.booleans()) else [family.v, family.s, family.o]
+    if data.draw(st.booleans()):
+        instruction, tiles = family.instruction, [family.k, family.q, family.s]
+    else:
+        instruction, tiles = family.value_instruction, [family.v, family.p, family.o]
     assume(prod(tiles[0].shape[1:]) <= 64 * 64)
     which = data.draw(st.integers(0, 2))
     home = data.draw(st.sampled_from(HOMES))
     digits = data.draw(st.permutations(tiles[which].digits(home)))
     tiles[which] = replace(tiles[which], **{home: tuple(digits)})
     try:
-        plan_mma(family.instruction, *tiles)
+        plan_mma(instruction, *tiles)
     except LayoutError:
         return
-    got, expected = execute(family.instruction, tiles[0], tiles[1], tiles[2])
+    got, expected = execute(instruction, tiles[0], tiles[1], tiles[2])
     np.testing.assert_array_equal(got, expected)
 
 

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from xpaged.arch import arch_of_function
 from xpaged.interpreter.court import Court, CourtProgram, Finding
 from xpaged.interpreter.evaluator import Machine, Program
 from xpaged.interpreter.memory import Memory
@@ -308,9 +309,11 @@ def run(
     else:
         grid, block = grid_size(function), 1 if level is TILE else block_size(function)
     todo = list(range(grid) if groups is None else groups)
+    wave_size = arch_of_function(function).wave_size
     machine = Machine(memory)
     for start in range(0, len(todo), step := max(1, LANES // block)):
-        machine = Machine(memory, groups=todo[start : start + step], lanes_per_group=block, grid=grid)
+        some = todo[start : start + step]
+        machine = Machine(memory, groups=some, lanes_per_group=block, grid=grid, wave_size=wave_size)
         program.call(machine, function.sym_name.data, args)
     read = {
         name: None if x is None else memory.read_array(int(x.base[0]), x.dtype, x.shape[0])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, f16, f32, i32
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, bf16, f16, f32, i8, i32
 from xdsl.ir import Block, SSAValue
 
 from tests.lowering.kernels import DEVICE, kernel_of, module_at, ops_of, problem
@@ -15,7 +15,7 @@ from xpaged.arch import archs, get_arch
 from xpaged.dialects.rock.attention import AttentionOp
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
-from xpaged.lowering.geometry import MAX_WAVES, Geometry, choose_params, geometry_of, lds_bytes, round_up
+from xpaged.lowering.geometry import MAX_WAVES, Geometry, bytes_of, choose_params, geometry_of, lds_bytes, round_up
 from xpaged.sizes import AttentionProblem
 
 
@@ -32,7 +32,7 @@ def test_round_up() -> None:
 def test_the_sizes_of_an_operation() -> None:
     p = problem(batch=3, heads_q=8, heads_kv=2, seq_q=5, seq_k=40, dim_qk=24, dim_v=48, page_size=120, kv_index=True)
     sizes = geometry_of(attention_of(p))
-    assert sizes == Geometry(6, 4, 4, 5, 40, 24, 48, f16)
+    assert sizes == Geometry(6, 4, 4, 5, 40, 24, 48, f16, f16)
     assert (sizes.problems, sizes.rows) == (6, 20)
 
 
@@ -53,12 +53,24 @@ def test_query_heads_are_folded_only_where_their_masks_are_the_same() -> None:
     assert (sizes.groups, sizes.ratio, sizes.fold, sizes.problems, sizes.rows) == (4, 2, 1, 8, 5)
 
 
-def test_the_types_must_agree() -> None:
+def test_v_may_have_a_type_of_its_own() -> None:
     op = attention_of(problem(seq_q=5, seq_k=40, dim_qk=24))
-    with pytest.raises(XpagedError) as error:
-        geometry_of(with_argument(op, op.values, MemRefType(f32, [1, 40, 24])))
-    assert error.value.found == "Q of f16, V of f32"
-    assert error.value.expected == "f16, bf16 or f32"
+    sizes = geometry_of(with_argument(op, op.values, MemRefType(f32, [1, 40, 24])))
+    assert (sizes.element, sizes.value_element) == (f16, f32)
+
+
+def test_products_of_i8_that_an_i32_cannot_sum_are_refused() -> None:
+    """131071 products of -128 * -128 are the most below 2**31."""
+    for channels, fits in ((131071, True), (131072, False)):
+        op = attention_of(problem(seq_q=1, seq_k=1, dim_qk=channels, dim_v=16))
+        for value, shape in ((op.queries, [1, 1, channels]), (op.keys, [1, channels, 1])):
+            with_argument(op, value, MemRefType(i8, shape))
+        if fits:
+            assert geometry_of(op).element == i8
+        else:
+            with pytest.raises(XpagedError, match="products of so many i8 channels") as error:
+                geometry_of(op)
+            assert (error.value.found, error.value.expected) == ("131072", "at most 131071")
 
 
 # ---- tile sizes
@@ -72,7 +84,8 @@ sizes = st.builds(
     keys=st.integers(1, 100000),
     channels=st.integers(1, 2000),
     value_channels=st.integers(1, 2000),
-    element=st.sampled_from([f16, f32]),
+    element=st.sampled_from([f16, bf16, f32, i8]),
+    value_element=st.sampled_from([f16, bf16, f32]),
 )
 
 
@@ -80,6 +93,7 @@ sizes = st.builds(
 @given(sizes, st.sampled_from(sorted(archs())))
 def test_tile_sizes_fit_any_problem(geometry: Geometry, name: str) -> None:
     arch = get_arch(name)
+    assume({str(geometry.element), str(geometry.value_element)} <= {i.operand for i in arch.matrix})
     chosen = choose_params(geometry, arch).values()
     waves = chosen["query_waves"] * chosen["key_waves"]
     assert 1 <= waves <= MAX_WAVES
@@ -90,16 +104,19 @@ def test_tile_sizes_fit_any_problem(geometry: Geometry, name: str) -> None:
         lds_bytes(chosen["query_waves"], chosen["key_waves"], chosen["value_channels"], geometry.rows) <= arch.lds_bytes
     )
     # Registers: 32 bits times 64 lanes hold a row of 64 elements of f32 or 128 of f16.
-    size = geometry.element.bitwidth // 8
-    accumulators = 16 * chosen["value_channels"] // 64
-    tile = (16 + chosen["keys_per_tile"]) * chosen["channel_chunk"] * size // 4 // 64
+    first = arch.matrix_instruction(str(geometry.element), chosen["channel_chunk"])
+    arch.matrix_instruction(str(geometry.value_element), chosen["keys_per_tile"])
+    size = bytes_of(geometry.element)
+    accumulators = 16 * chosen["value_channels"] // arch.wave_size
+    tile = (16 + chosen["keys_per_tile"]) * chosen["channel_chunk"] * size // 4 // arch.wave_size * first.copies
     assert accumulators + tile <= arch.vgprs // 2
     # No more waves than rows, or keys, give work to; padding of channels below one instruction a tile.
     assert chosen["query_waves"] == 1 or 16 * (chosen["query_waves"] - 1) < geometry.rows
     assert chosen["key_waves"] == 1 or chosen["key_waves"] // 2 * chosen["keys_per_tile"] < geometry.keys
     for extent, tile_size in ((geometry.channels, "channel_chunk"), (geometry.value_channels, "value_channels")):
         pieces = -(-extent // chosen[tile_size])
-        assert pieces * chosen[tile_size] - extent < 16 * pieces
+        step = max(16, first.k) if tile_size == "channel_chunk" and geometry.element == i8 else 16
+        assert pieces * chosen[tile_size] - extent < step * pieces
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tests.lowering.kernels import BOTH, Inputs, errors, kernel_of, lowered, module_at, problem, run
+from xpaged.arch import archs
 from xpaged.dialects.rock.attention import AttentionOp
 from xpaged.dialects.rock.attrs import AttentionParamsAttr
 from xpaged.errors import XpagedError
@@ -143,11 +144,11 @@ INTEGERS = """qk = elementwise {
 @pytest.mark.parametrize(
     ("module", "what", "found", "expected"),
     [
-        (attention("f64"), "gfx942 has no matrix instruction for f64 operands", "f64", "f16 or bf16 or f32"),
-        (attention("f16", v="f32"), "one float type", "Q of f16, V of f32", "f16, bf16 or f32"),
-        (attention("i8", v="f16", region=INTEGERS), "one float type", "Q of i8, V of f16", "f16, bf16 or f32"),
-        (attention("f16", arch="gfx943"), "unknown architecture 'gfx943'", "gfx943", "gfx90a, gfx942"),
-        (attention("f16", arch="gfx1030"), "gfx1030 has no matrix instructions", "gfx1030", "gfx90a, gfx942"),
+        (attention("f64"), "gfx942 has no matrix instruction for f64 operands", "f64", "f16 or bf16 or i8 or f32"),
+        (attention("f16", v="f64"), "gfx942 has no matrix instruction for f64", "f64", "f16 or bf16 or i8 or f32"),
+        (attention("f32", arch="gfx1100"), "gfx1100 has no matrix instruction for f32", "f32", "f16 or bf16 or i8"),
+        (attention("f16", arch="gfx943"), "unknown architecture 'gfx943'", "gfx943", ", ".join(archs())),
+        (attention("f16", arch="gfx1030"), "gfx1030 has no matrix instructions", "gfx1030", ", ".join(archs())),
     ],
 )
 def test_what_has_no_kernel_is_refused(module: ModuleOp, what: str, found: str, expected: str) -> None:
@@ -156,7 +157,15 @@ def test_what_has_no_kernel_is_refused(module: ModuleOp, what: str, found: str, 
     assert (error.value.found, error.value.expected, error.value.during) == (found, expected, "affix-tuning-params")
 
 
-def test_bf16_has_tile_sizes_too() -> None:
-    module = attention("bf16")
+@pytest.mark.parametrize(
+    ("module", "chunk"),
+    [
+        (attention("bf16"), 16),
+        (attention("f16", v="f32"), 16),
+        (attention("i8", v="f16", region=INTEGERS), 32),  # one instruction multiplies 32 channels
+        (attention("i8", v="bf16", region=INTEGERS, arch="gfx90a"), 16),
+    ],
+)
+def test_other_types_have_tile_sizes_too(module: ModuleOp, chunk: int) -> None:
     PASS.apply(module)
-    assert params_of(module)["keys_per_tile"] == 16
+    assert (params_of(module)["keys_per_tile"], params_of(module)["channel_chunk"]) == (16, chunk)

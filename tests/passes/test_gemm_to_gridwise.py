@@ -170,8 +170,6 @@ def test_what_is_refused() -> None:
     assert refused().fix == "run affix-tuning-params first"
     split = refused(PARAMS, "splitKV = 2 : i32", clauses="lse = %lse : memref<2x4xf32>", out="2x4")
     assert (split.what, split.found) == ("splitting the keys over workgroups is not supported yet", "splitKV = 2")
-    softmax = refused(PARAMS, "softmaxType = f16")
-    assert (softmax.what, softmax.found) == ("the softmax of a kernel is computed in f32", "f16")
     assert refused(PARAMS, twice=True).what == "a kernel holds one attention: the launch is made for it"
 
 

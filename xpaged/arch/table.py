@@ -2,7 +2,8 @@
 
 Wave size, LDS, registers and matrix instructions (with the lane layout of their operands) are read from here by
 every pass, by the interpreter and by the HIP printer.  Sources of the lane layouts: AMD's matrix instruction
-calculator for CDNA1-3; the reduction index of A and B is a naming convention (see `MatrixInstruction`).
+calculator for CDNA1-3 and RDNA3-4, and for gfx950 the tables that IREE and Triton publish; the reduction index of A
+and B is a naming convention (see `MatrixInstruction`).
 """
 
 from __future__ import annotations
@@ -17,33 +18,54 @@ from xpaged.errors import XpagedError, did_you_mean
 class MatrixInstruction:
     """D = A B + C on one wave: A is m x k, B is k x n, C and D are m x n.
 
-    `lanes` is the number of lanes that hold different rows of A (columns of B); lane l stands for row `l % m` of A,
-    column `l % n` of B, and belongs to reduction group `g = l // m`.  A lane holds `elements` values of A and of B;
-    value e of group g is reduction index `elements * g + e`.  The hardware multiplies A(g, e) with B(g, e), so any
-    bijection of (g, e) applied to both operands gives the same D.
+    Lane l stands for row `l % m` of A, column `l % n` of B, and belongs to lane group `l // m`.  A lane holds
+    `elements` values of A and of B; value e of group g is reduction index `elements * g + e`.  The hardware multiplies
+    A(g, e) with B(g, e), so any bijection of (g, e) applied to both operands gives the same D.  With `copies` above 1
+    that many groups next to each other must hold the same values, and count as one.
 
-    D: lane l, register r holds column `l % n` and row `rows_per_group * g + r` when all `registers` of a lane are
-    neighbours (the 16x16 shapes).
+    D: lane l, register r holds column `l % n`.  Its row is `registers * g + r` for lane group g, or, with
+    `interleaved` rows, `groups * r + g`.
     """
 
     name: str
     m: int
     n: int
     k: int
-    operand: str  # element type of A and B: f16, bf16, f32
-    accumulator: str  # element type of C and D
+    operand: str  # element type of A and B: f16, bf16, f32, i8
+    accumulator: str  # element type of C and D: f32, i32
     elements: int  # values of A (and of B) a lane
     registers: int  # values of D a lane
     builtin: str  # the clang builtin that spells it
     clocks: int  # matrix clocks of one instruction on one SIMD
+    call: str = "{a}, {b}, {c}, 0, 0, 0"  # the builtin's arguments
+    packed: str | None = None  # the C type in which the builtin takes an operand, where it is no vector of elements
+    copies: int = 1
+    interleaved: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the wave."""
+        return self.m * self.n // self.registers
+
+    @property
+    def operand_groups(self) -> int:
+        """Lane groups that hold different reduction indices."""
+        return self.lanes // self.m // self.copies
+
+    @property
+    def result_groups(self) -> int:
+        """Lane groups that hold different rows of D."""
+        return self.lanes // self.n
 
     def operand_place(self, lane: int, element: int) -> tuple[int, int]:
         """Row of A (column of B) and reduction index of value `element` of a lane."""
-        return lane % self.m, self.elements * (lane // self.m) + element
+        return lane % self.m, self.elements * (lane // self.m // self.copies) + element
 
     def result_place(self, lane: int, register: int) -> tuple[int, int]:
         """Row and column of D that value `register` of a lane is."""
-        return self.registers * (lane // self.n) + register, lane % self.n
+        group = lane // self.n
+        row = self.result_groups * register + group if self.interleaved else self.registers * group + register
+        return row, lane % self.n
 
 
 @dataclass(frozen=True)
@@ -54,21 +76,34 @@ class Arch:
     part: str
     wave_size: int
     lds_bytes: int
-    vgprs: int  # 32-bit registers of one lane, accumulation registers included
+    vgprs: int  # 32-bit registers of one lane; accumulation registers included where any value may be in them
     max_workgroup: int  # lanes
     matrix: tuple[MatrixInstruction, ...]
 
-    def matrix_instruction(self, operand: str) -> MatrixInstruction:
-        """The preferred instruction for operands of element type `operand`; refuses a type without one."""
-        for instruction in self.matrix:
-            if instruction.operand == operand:
-                return instruction
+    def matrix_instruction(self, operand: str, reduction: int = 0) -> MatrixInstruction:
+        """The preferred instruction for operands of element type `operand` among those that cut `reduction` indices
+        into whole steps; refuses a type without one."""
+        found = [i for i in self.matrix if i.operand == operand and reduction % i.k == 0]
+        if found:
+            return found[0]
+        of_type = [i for i in self.matrix if i.operand == operand]
+        if of_type:
+            raise XpagedError(
+                f"{self.name} has no matrix instruction that multiplies {reduction} channels or keys of {operand}",
+                found=reduction,
+                expected=f"a multiple of {min(i.k for i in of_type)}",
+            )
         raise XpagedError(
             f"{self.name} has no matrix instruction for {operand} operands",
             found=operand,
             expected=" or ".join(dict.fromkeys(i.operand for i in self.matrix)),
             fix="choose another element type or another --arch",
         )
+
+    def reduction_step(self, operand: str) -> int:
+        """The fewest reduction indices that one instruction for operands of type `operand` multiplies."""
+        self.matrix_instruction(operand)  # refuses a type without one
+        return min(i.k for i in self.matrix if i.operand == operand)
 
     def instruction(self, name: str) -> MatrixInstruction:
         """The instruction called `name`; refuses a name that this architecture does not have."""
@@ -82,41 +117,94 @@ class Arch:
         )
 
 
-def _mfma16(operand: str, k: int, elements: int, builtin: str, clocks: int) -> MatrixInstruction:
+def _mfma(operand: str, k: int, elements: int, suffix: str, clocks: int, packed: str = "") -> MatrixInstruction:
+    """A 16x16 instruction of CDNA."""
+    sums = "i32" if operand == "i8" else "f32"
+    name, builtin = f"mfma_{sums}_16x16x{k}_{operand}", f"__builtin_amdgcn_mfma_{sums}_16x16x{k}{suffix}"
+    return MatrixInstruction(name, 16, 16, k, operand, sums, elements, 4, builtin, clocks, packed=packed or None)
+
+
+def _wmma11(operand: str, clocks: int) -> MatrixInstruction:
+    """A 16x16x16 instruction of RDNA3: both halves of the wave hold all of A and of B."""
+    if operand == "i8":
+        builtin, sums, call = "wmma_i32_16x16x16_iu8_w32", "i32", "true, {a}, true, {b}, {c}, false"
+    else:
+        builtin, sums, call = f"wmma_f32_16x16x16_{operand}_w32", "f32", "{a}, {b}, {c}"
     return MatrixInstruction(
-        f"mfma_f32_16x16x{k}_{operand}", 16, 16, k, operand, "f32", elements, 4, f"__builtin_amdgcn_{builtin}", clocks
+        f"wmma_{sums}_16x16x16_{operand}",
+        *(16, 16, 16, operand, sums, 16, 8, f"__builtin_amdgcn_{builtin}", clocks, call),
+        packed="i32x4" if operand == "i8" else None,
+        copies=2,
+        interleaved=True,
     )
 
 
-_F32 = _mfma16("f32", 4, 1, "mfma_f32_16x16x4f32", 32)
+def _wmma12(operand: str, clocks: int) -> MatrixInstruction:
+    """A 16x16x16 instruction of RDNA4."""
+    if operand == "i8":
+        builtin, sums, call = "wmma_i32_16x16x16_iu8_w32_gfx12", "i32", "true, {a}, true, {b}, {c}, false"
+    else:
+        builtin, sums, call = f"wmma_f32_16x16x16_{operand}_w32_gfx12", "f32", "{a}, {b}, {c}"
+    return MatrixInstruction(
+        f"wmma_{sums}_16x16x16_{operand}_gfx12",
+        *(16, 16, 16, operand, sums, 8, 8, f"__builtin_amdgcn_{builtin}", clocks, call),
+        packed="i32x2" if operand == "i8" else None,
+    )
+
+
+_F32 = _mfma("f32", 4, 1, "f32", 32)
+
+
+def _cdna(name: str, part: str, lds: int, *matrix: MatrixInstruction, vgprs: int = 512) -> Arch:
+    return Arch(name, part, 64, lds, vgprs, 1024, (*matrix, _F32))
+
+
+def _rdna3(name: str, part: str) -> Arch:
+    return Arch(name, part, 32, 65536, 256, 1024, tuple(_wmma11(t, 32) for t in ("f16", "bf16", "i8")))
+
+
+def _rdna4(name: str, part: str) -> Arch:
+    return Arch(name, part, 32, 65536, 256, 1024, tuple(_wmma12(t, 16) for t in ("f16", "bf16", "i8")))
+
 
 _TABLE = (
-    Arch(
-        "gfx90a",
-        "MI210, MI250X",
-        64,
-        65536,
-        512,
-        1024,
-        (
-            _mfma16("f16", 16, 4, "mfma_f32_16x16x16f16", 32),
-            _mfma16("bf16", 16, 4, "mfma_f32_16x16x16bf16_1k", 32),
-            _F32,
-        ),
+    _cdna(
+        *("gfx908", "MI100", 65536),
+        _mfma("f16", 16, 4, "f16", 32),
+        _mfma("bf16", 8, 2, "bf16", 32),
+        _mfma("i8", 16, 4, "i8", 32, "int"),
+        vgprs=256,
     ),
-    Arch(
-        "gfx942",
-        "MI300X, MI325X",
-        64,
-        65536,
-        512,
-        1024,
-        (
-            _mfma16("f16", 16, 4, "mfma_f32_16x16x16f16", 16),
-            _mfma16("bf16", 16, 4, "mfma_f32_16x16x16bf16_1k", 16),
-            _F32,
-        ),
+    _cdna(
+        *("gfx90a", "MI210, MI250X", 65536),
+        _mfma("f16", 16, 4, "f16", 32),
+        _mfma("bf16", 16, 4, "bf16_1k", 32),
+        _mfma("i8", 16, 4, "i8", 32, "int"),
     ),
+    _cdna(
+        *("gfx942", "MI300X, MI325X", 65536),
+        _mfma("f16", 16, 4, "f16", 16),
+        _mfma("bf16", 16, 4, "bf16_1k", 16),
+        _mfma("i8", 32, 8, "_i8", 16, "i64"),
+    ),
+    _cdna(
+        *("gfx950", "MI350X, MI355X", 163840),
+        _mfma("f16", 32, 8, "_f16", 16),
+        _mfma("f16", 16, 4, "f16", 16),
+        _mfma("bf16", 32, 8, "_bf16", 16, "hw_bf16x8"),
+        _mfma("bf16", 16, 4, "bf16_1k", 16),
+        _mfma("i8", 64, 16, "_i8", 16, "i32x4"),
+        _mfma("i8", 32, 8, "_i8", 16, "i64"),
+    ),
+    _rdna3("gfx1100", "Radeon RX 7900"),
+    _rdna3("gfx1101", "Radeon RX 7800"),
+    _rdna3("gfx1102", "Radeon RX 7600"),
+    _rdna3("gfx1103", "Ryzen 7040"),
+    _rdna3("gfx1150", "Ryzen AI 300"),
+    _rdna3("gfx1151", "Ryzen AI Max 300"),
+    _rdna3("gfx1152", "Ryzen AI 300"),
+    _rdna4("gfx1200", "Radeon RX 9060"),
+    _rdna4("gfx1201", "Radeon RX 9070"),
 )
 
 DEFAULT_ARCH = "gfx942"
@@ -124,7 +212,7 @@ DEFAULT_ARCH = "gfx942"
 # Known names without matrix instructions that take f16: refused with the reason, not as unknown.
 _NO_MATRIX = ("gfx900", "gfx906", "gfx1010", "gfx1030", "gfx1031", "gfx1032")
 # Known names that the table lacks: another GPU's name is no slip of the pen.
-_NOT_YET = ("gfx908", "gfx940", "gfx941", "gfx950", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201")
+_NOT_YET = ("gfx940", "gfx941", "gfx1250")
 
 
 @cache
@@ -174,7 +262,8 @@ def get_arch(name: str) -> Arch:
             expected=", ".join(archs()),
             fix="choose one of these with --arch",
         )
-    guess = did_you_mean(chip, list(archs()))
+    alike = {each: next((n for n, (a, b) in enumerate(zip(chip, each, strict=False)) if a != b), 9) for each in archs()}
+    guess = did_you_mean(chip, [each for each, shared in alike.items() if shared == max(alike.values())])
     raise XpagedError(
         f"unknown architecture '{chip}'",
         found=name,

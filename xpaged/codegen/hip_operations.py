@@ -183,7 +183,8 @@ def _exchange(e: Context, op: hip.ExchangeOp, operands: Sequence[Expr]) -> Expr:
     mask, type_ = op.xor.value.data, e.type(op.result)
     if not 0 < mask < e.arch.wave_size:
         raise XpagedError("hip.exchange leaves the wave", at=op, found=mask, expected=f"1 .. {e.arch.wave_size - 1}")
-    return c.call(e.prelude.lane_xor(mask, type_), type_, c.signed(operands[0]), collective=True)
+    words = size_of(op.result.type, op) // 4
+    return c.call(e.prelude.lane_xor(mask, type_, words), type_, c.signed(operands[0]), collective=True)
 
 
 def _uniform(e: Context, op: hip.UniformOp, operands: Sequence[Expr]) -> Expr:

@@ -325,10 +325,22 @@ class Prelude:
         self._items[f"{name}:{type_}"] = _Item(text)
         return name
 
-    def lane_xor(self, mask: int, type_: str) -> str:
-        """The function that gets an `int` or `float` from lane `lane ^ mask`."""
+    def lane_xor(self, mask: int, type_: str, words: int = 1) -> str:
+        """The function that gets an `int`, a `float` or a vector of `words` 32-bit words from lane `lane ^ mask`."""
         name = f"lane_xor{mask}"
         self.use("DEV")
+        if "x" in type_:
+            self.lane_xor(mask, "int")
+            self.use("bits")
+            if words == 1:
+                body = [f"return bits<{type_}>({name}(bits<int>(x)));"]
+            else:
+                self.use("UNROLL")
+                whole = self.type(vector_type("int", words))
+                loop = f"UNROLL for (int i = 0; i < {words}; ++i) w[i] = {name}(w[i]);"
+                body = [f"{whole} w = bits<{whole}>(x);", loop, f"return bits<{type_}>(w);"]
+            self._items[f"{name}:{type_}"] = _Item(_function(f"DEV {self.type(type_)} {name}({type_} x)", *body))
+            return name
         if mask in _DPP:
             call = f"__builtin_amdgcn_mov_dpp({{}}, {_DPP[mask]:#x}, 0xf, 0xf, true)"
         elif mask < 32:
@@ -367,9 +379,24 @@ class Prelude:
         total = self.type(vector_type(_ELEMENTS[instruction.accumulator], instruction.registers))
         self.use("DEV")
         head = f"DEV {total} {name}({self.type(operand)} a, {operand} b, {total} c)"
-        text = _function(head, f"return {instruction.builtin}(a, b, c, 0, 0, 0);")
+        a, b = "a", "b"
+        if instruction.packed is not None:
+            self.use("bits")
+            packed = self.packed(instruction.packed)
+            a, b = f"bits<{packed}>(a)", f"bits<{packed}>(b)"
+        text = _function(head, f"return {instruction.builtin}({instruction.call.format(a=a, b=b, c='c')});")
         self._items[f"{key}:{name}"] = _Item(text)
         return name
+
+    def packed(self, name: str) -> str:
+        """The type in which a builtin takes an operand: one of ours, or the compiler's own bf16."""
+        if name.startswith("hw_bf16x"):
+            lanes = name.removeprefix("hw_bf16x")
+            vector = f"{name} __attribute__((ext_vector_type({lanes})));"
+            text = f"#ifdef __AMDGCN__\ntypedef __bf16 {vector}\n#else\ntypedef bf16 {vector}\n#endif"
+            self._items[f"{name}:type"] = _Item(text)
+            return name
+        return self.type(name)
 
     def text(self, code: str) -> str:
         """The definitions that `code` needs, ending in a newline; words first, then types, then functions."""
@@ -403,7 +430,7 @@ def _function_key(entry: tuple[str, _Item]) -> tuple[int, int]:
     """Helpers in the order of the table, vector forms behind their scalar form, then what belongs to waves."""
     name = entry[0]
     base = name.split(":")[0]
-    if base in ("mma", "join") or base.startswith(("lane_xor", "mfma")):
+    if base in ("mma", "join") or base.startswith(("lane_xor", "mfma", "wmma", "hw_bf16")):
         return _ORDER["uniform:int"], 0
     same = [number for item, number in _ORDER.items() if item.split(":")[0] == base]
     return (_ORDER[name], 0) if name in _ORDER else (same[-1], 1)

@@ -394,9 +394,17 @@ class MmaOp(IRDLOperation):
                 )
 
 
+def _is_words(type_: Attribute) -> bool:
+    """Whether values of a type are whole 32-bit words."""
+    element = element_of(type_)
+    if isinstance(type_, VectorType) and isinstance(element, AnyFloat | IntegerType) and element != i1:
+        return element.bitwidth * lanes_of(type_) % 32 == 0
+    return type_ in (f32, i32)
+
+
 @irdl_op_definition
 class ExchangeOp(IRDLOperation):
-    """The value that lane `lane ^ xor` of the same wave holds (a 32-bit scalar)."""
+    """The value that lane `lane ^ xor` of the same wave holds (whole 32-bit words: f32, i32, vectors)."""
 
     name = "hip.exchange"
     value = operand_def()
@@ -409,8 +417,8 @@ class ExchangeOp(IRDLOperation):
         super().__init__(operands=[value], properties={"xor": IntegerAttr(xor, 64)}, result_types=[value.type])
 
     def verify_(self) -> None:
-        if self.value.type != self.result.type or self.value.type not in (f32, i32):
-            raise VerifyException(f"hip.exchange moves f32 or i32 scalars, found {self.value.type}")
+        if self.value.type != self.result.type or not _is_words(self.value.type):
+            raise VerifyException(f"hip.exchange moves whole 32-bit words, found {self.value.type}")
         if self.xor.value.data < 1:
             raise VerifyException(f"hip.exchange: a lane is another one's partner, found xor {self.xor.value.data}")
 

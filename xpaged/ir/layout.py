@@ -214,6 +214,21 @@ class Layout:
 
         return match("wave") and match("lane") and match("regs")
 
+    def exchange(self, other: Layout) -> int | None:
+        """The distance of two lanes that become `other` by giving each other all they have: the lowest register digit
+        of `other` is that of this layout and, above it, a lane digit of two, in whose place `other` has copies. None
+        for any other change."""
+        if len(self.lane) != len(other.lane) or (self.shape, self.wave) != (other.shape, other.wave):
+            return None
+        changed = [i for i, (old, new) in enumerate(zip(self.lane, other.lane, strict=True)) if old != new]
+        if len(changed) != 1 or not self.regs:
+            return None
+        (at,), lowest = changed, self.regs[0]
+        given = lowest.stride == 1 and self.lane[at] == Digit(2, lowest.dim, lowest.size) and other.lane[at] == Digit(2)
+        if not given or other.regs != (Digit(2 * lowest.size, lowest.dim), *self.regs[1:]):
+            return None
+        return prod(d.size for d in self.lane[:at])
+
     def conversion(self, other: Layout) -> Conversion:
         """What turns this layout into `other` of the same shape."""
         if self == other:
@@ -282,11 +297,12 @@ def plan_mma(instruction: MatrixInstruction, a: Layout, b: Layout, c: Layout) ->
         for digit in layout.regs:
             size, stride, at = digit.size, digit.stride, weight
             if weight < fragment:
-                if digit.dim != fragment_dim or size % fragment:
+                inside = min(size, fragment // weight)
+                if digit.dim != fragment_dim or size % inside or fragment % (weight * inside):
                     raise LayoutError(
                         f"the first {fragment} registers must move along coordinate {fragment_dim}: {layout}"
                     )
-                size, stride, at = size // fragment, stride * fragment, weight * fragment
+                size, stride, at = size // inside, stride * inside, weight * inside
             if size > 1:
                 out[digit.dim, stride] = (size, at)
             weight *= digit.size
@@ -325,7 +341,7 @@ def _check_fragment(instruction: MatrixInstruction, a: Layout, b: Layout, c: Lay
     """
     m, n, elements, registers = instruction.m, instruction.n, instruction.elements, instruction.registers
     waves, lanes = ([layout.size(home) for layout in (a, b, c)] for home in HOMES[:2])
-    if len(set(lanes)) > 1 or lanes[0] % m or lanes[0] % n:
+    if any(count != instruction.lanes for count in lanes):
         raise LayoutError(f"the operands use {lanes[0]}, {lanes[1]} and {lanes[2]} lanes")
     if any(count not in (1, max(waves)) for count in waves):
         raise LayoutError("the operands use different numbers of waves")
@@ -337,20 +353,21 @@ def _check_fragment(instruction: MatrixInstruction, a: Layout, b: Layout, c: Lay
     for layout in (a, b):
         if layout.registers % elements:
             raise LayoutError(f"{layout.registers} registers do not split into operands of {elements}: {layout}")
-    lane = range(lanes[0])
+    lane, each = range(lanes[0]), instruction.copies
     row_of_a, row_of_c = a.shares("lane", 1), c.shares("lane", 1)
     column_of_b, column_of_c = b.shares("lane", 2), c.shares("lane", 2)
     index_in_a, index_in_b = a.shares("lane", 2), b.shares("lane", 1)
     expect(all(row_of_a[x] == row_of_a[x % m] for x in lane), "a row of A must depend on lane % m alone")
     expect(all(column_of_b[x] == column_of_b[x % n] for x in lane), "a column of B must depend on lane % n alone")
     expect(all(column_of_c[x] == column_of_c[x % n] for x in lane), "a column of C must depend on lane % n alone")
+    alone = "the lane group alone" if each == 1 else f"the lane group, of which {each} count as one, alone"
     expect(
-        all(index_in_a[x] == index_in_a[x - x % m] for x in lane),
-        "the reduction index of A must depend on the lane group alone",
+        all(index_in_a[x] == index_in_a[x - x % (m * each)] for x in lane),
+        f"the reduction index of A must depend on {alone}",
     )
     expect(
-        all(index_in_b[x] == index_in_b[x - x % n] for x in lane),
-        "the reduction index of B must depend on the lane group alone",
+        all(index_in_b[x] == index_in_b[x - x % (n * each)] for x in lane),
+        f"the reduction index of B must depend on {alone}",
     )
     for layout, dim, what in ((a, 1, "row of A"), (b, 2, "column of B")):
         expect(not any(layout.shares("regs", dim, elements)), f"an operand holds one {what} a lane")
@@ -361,8 +378,11 @@ def _check_fragment(instruction: MatrixInstruction, a: Layout, b: Layout, c: Lay
     )
     expect(column_of_c[:n] == column_of_b[:n], "the columns of C must be those of B")
     in_group = c.shares("regs", 1, registers)
-    written = [row_of_c[group * n] + row for group in range(lanes[0] // n) for row in in_group]
-    expect(written == row_of_a[:m], "the rows of C must be the rows that A holds in these lanes")
+    written = {
+        instruction.result_place(x, r)[0]: row_of_c[x] + row for x in lane[::n] for r, row in enumerate(in_group)
+    }
+    same = all(written.get(i) == row_of_a[i] for i in range(m))
+    expect(same, "the rows of C must be the rows that A holds in these lanes")
     for layout, dim in ((a, 2), (b, 1)):
         expect(all(d.dim != dim for d in layout.wave), "the reduction index may not be spread over waves")
     for layout, dim, what in ((a, 1, "rows"), (b, 2, "columns")):

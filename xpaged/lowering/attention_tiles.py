@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import log
 
 from xdsl.dialects import arith, func, math, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, MemRefType, f32, i1, i32
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32, i1, i32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -21,7 +21,7 @@ from xpaged.dialects.rock.tile_reductions import TileReduceLaneOp, TileReduceOp
 from xpaged.ir.layout import Layout
 from xpaged.lowering import masks
 from xpaged.lowering.attention_join import join_key_waves
-from xpaged.lowering.geometry import bytes_of, join_rows, shape_of, waves_per_eu
+from xpaged.lowering.geometry import bytes_of, element_of, join_rows, shape_of, waves_per_eu
 from xpaged.lowering.kernel import set_waves_per_eu
 from xpaged.lowering.layouts import AttentionLayouts
 from xpaged.lowering.tile_builder import Arithmetic, TileBuilder, exp2_difference, product
@@ -49,11 +49,10 @@ class AttentionTiles(TileBuilder):
         assert isinstance(function, func.FuncOp)
         assert op.params0 is not None
         params = op.params0.values()
-        assert isinstance(op.queries.type, MemRefType)
-        element = op.queries.type.element_type
-        assert isinstance(element, AnyFloat)
-        self.element = element
-        self.instruction = arch_of_function(function).matrix_instruction(str(element))
+        arch, element = arch_of_function(function), element_of(op.queries)
+        self.element = element_of(op.values)
+        self.instruction = arch.matrix_instruction(str(element), params["channel_chunk"])
+        self.sums = i32 if self.instruction.accumulator == "i32" else f32  # what Q K^T is added up in
         self.layouts = AttentionLayouts(
             self.instruction,
             params["query_waves"],
@@ -61,8 +60,10 @@ class AttentionTiles(TileBuilder):
             params["keys_per_tile"],
             params["channel_chunk"],
             params["value_channels"],
+            arch.matrix_instruction(str(self.element), params["keys_per_tile"]),
         )
-        set_waves_per_eu(function, waves_per_eu(params, bytes_of(element)))
+        widest = max(bytes_of(element), bytes_of(self.element))
+        set_waves_per_eu(function, waves_per_eu(params, widest, arch))
         self.groups, self.channels, self.rows = shape_of(op.queries)
         self.keys, self.value_channels = shape_of(op.values)[1:]
 
@@ -319,7 +320,7 @@ class AttentionTiles(TileBuilder):
             self.emit(tile.SchedBarrierOp())
         self.stage("S^T = K Q^T")
         k_alive = self._alive(base, (shapes.keys, 1, 0), shapes.k.reduced(2), "k")
-        s = self.fill(0.0, shapes.s, "s")
+        s = self.fill(0, shapes.s, "s", self.sums)
         chunks = self.channels // shapes.channels
 
         def scores(chunk: SSAValue, q: SSAValue, sums: SSAValue) -> SSAValue:
@@ -351,10 +352,12 @@ class AttentionTiles(TileBuilder):
         row_sum = self.map([row_sum, total], f32, lambda emit, a, b: emit(arith.AddfOp(a, b)), "l")
         self.stage("O^T += V^T P^T")
         packed = self.narrowed(p, self.element, "p_packed", nan=False)  # a NaN is in the row sum too
+        if shapes.p != shapes.s:
+            packed = self.emit(tile.TileConvertLayoutOp(packed, shapes.p), "p_packed")
         if v is None:
             v = self._load_v(it, self._alive(base, (shapes.keys, 0, 1), shapes.v_rows.reduced(1), "v"))
         v = self.emit(tile.TileConvertLayoutOp(v, shapes.v), "v")
-        acc = self.emit(tile.TileMmaOp(self.instruction.name, v, packed, acc), "acc")
+        acc = self.emit(tile.TileMmaOp(shapes.value_instruction.name, v, packed, acc), "acc")
         return m, row_sum, acc, *following
 
     def _load_v(self, it: SSAValue, alive: SSAValue | None) -> SSAValue:
@@ -369,7 +372,7 @@ class AttentionTiles(TileBuilder):
         return new, row_sum, self.map([acc, scale], f32, product, "acc")
 
     def _score(self, emit: Callable[..., SSAValue], score: SSAValue, *extra: SSAValue) -> SSAValue:
-        """The score region, then the change of base."""
+        """The score region, the rounding to the softmax type, then the change of base."""
         block = self.op.preSoftmaxBody.blocks.first
         if block is not None:
             known: dict[SSAValue, SSAValue] = dict(zip(block.args, (score, *extra), strict=True))
@@ -380,8 +383,11 @@ class AttentionTiles(TileBuilder):
                 clone = inner.clone(known)
                 emit(clone)
                 known |= dict(zip(inner.results, clone.results, strict=True))
-        if score.type != f32:
+        softmax, already = self.op.softmax_type, score.type
+        if already != f32:
             score = emit(arith.ExtFOp(score, f32))
+        if softmax not in (f32, already):
+            score = emit(arith.ExtFOp(emit(arith.TruncFOp(score, softmax)), f32))
         return emit(arith.MulfOp(score, emit(arith.ConstantOp(FloatAttr(LOG2_E, f32)))))
 
     def _finish(self, m: SSAValue, row_sum: SSAValue, acc: SSAValue) -> None:
@@ -401,7 +407,8 @@ class AttentionTiles(TileBuilder):
             return emit(arith.SelectOp(empty, zero, emit(arith.DivfOp(one, a))))
 
         out = self.map([acc, self.map([row_sum], f32, inverse, "l_inv")], f32, product, "o")
-        out = self.narrowed(out, self.element, "o_packed")
+        assert self.op.out is not None
+        out = self.narrowed(out, element_of(self.op.out), "o_packed")
         self.emit(tile.TileStoreOp(out, self.ov, [self.g, self.nb, self.vb]))
         if self.lv is not None:
             self._store_lse(m, row_sum)

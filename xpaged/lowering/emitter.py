@@ -46,6 +46,7 @@ class Emitter:
         self._variables: dict[str, tuple[SSAValue, int]] = {}
         self._names: dict[IndexExpr, str] = {}
         self._fresh = 0
+        self.lane = IndexExpr.const(0)  # the number of this lane in its wave, once it is known
 
     # ---- operations
 

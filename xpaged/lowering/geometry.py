@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from xdsl.dialects.builtin import AnyFloat, MemRefType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from xpaged.arch.table import Arch
@@ -21,6 +21,7 @@ INSTRUCTION_ROWS = 16  # rows and columns of the matrix instructions that are us
 MAX_WAVES = 4  # waves of a workgroup
 MAX_KEYS_PER_TILE = 64
 OTHER_REGISTERS = 40  # of a lane: addresses, offsets and what the softmax holds for a moment
+MAX_I8_CHANNELS = (2**31 - 1) // 128**2  # whose products, at most 128 * 128 each, an i32 can sum
 
 
 def round_up(value: int, step: int) -> int:
@@ -32,6 +33,12 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The static shape of a memref."""
     assert isinstance(value.type, MemRefType)
     return value.type.get_shape()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a memref."""
+    assert isinstance(value.type, MemRefType)
+    return value.type.element_type
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,8 @@ class Geometry:
     keys: int
     channels: int
     value_channels: int
-    element: AnyFloat
+    element: Attribute  # of Q and K
+    value_element: AnyFloat
 
     @property
     def problems(self) -> int:
@@ -65,16 +73,19 @@ def geometry_of(op: AttentionOp) -> Geometry:
     """The sizes of an attention operation on memrefs."""
     sizes = op.sizes
     ratio = sizes.repeats
-    element = op.queries.type.element_type  # pyright: ignore
+    element, value_element = op.queries.type.element_type, op.values.type.element_type  # pyright: ignore
     fold = ratio if all(_same_for_group(x, ratio) for x in (op.currentSeqLen, op.prefixOffset) if x) else 1
-    if not isinstance(element, AnyFloat) or element != op.values.type.element_type:  # pyright: ignore
+    assert isinstance(value_element, AnyFloat)  # the operation verifies
+    if not isinstance(element, AnyFloat) and sizes.dim_qk > MAX_I8_CHANNELS:
         raise XpagedError(
-            "attention kernels are made for Q, K and V of one float type",
+            "the products of so many i8 channels may not fit into the i32 that they are summed in",
             at=op,
-            found=f"Q of {element}, V of {op.values.type.element_type}",  # pyright: ignore
-            expected="f16, bf16 or f32",
+            found=sizes.dim_qk,
+            expected=f"at most {MAX_I8_CHANNELS}",
         )
-    return Geometry(sizes.kv_groups, ratio, fold, sizes.seq_q, sizes.seq_k, sizes.dim_qk, sizes.dim_v, element)
+    return Geometry(
+        *(sizes.kv_groups, ratio, fold, sizes.seq_q, sizes.seq_k, sizes.dim_qk, sizes.dim_v), element, value_element
+    )
 
 
 def _same_for_group(value: SSAValue, ratio: int) -> bool:
@@ -90,7 +101,7 @@ def _same_for_group(value: SSAValue, ratio: int) -> bool:
 
 def bytes_of(type_: Attribute) -> int:
     """Bytes of one element."""
-    assert isinstance(type_, AnyFloat)
+    assert isinstance(type_, AnyFloat | IntegerType)
     return type_.bitwidth // 8
 
 
@@ -99,13 +110,14 @@ def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
 
     Few query rows (decode) leave waves over, which then take turns on the keys; their results are joined through LDS.
     """
-    size = bytes_of(geometry.element)
+    size, value_size = bytes_of(geometry.element), bytes_of(geometry.value_element)
+    registers = arch.vgprs * arch.wave_size
     query_waves = min(MAX_WAVES, ceil(geometry.rows / INSTRUCTION_ROWS))
     key_waves = MAX_WAVES // query_waves
-    limit = 512 if size == 2 else 256
-    value_channels = _even(geometry.value_channels, limit)
-    chunk = _even(geometry.channels, 256 if size == 2 else 128)
-    keys_per_tile = _keys_per_tile(geometry, chunk, size, key_waves)
+    value_channels = _even(geometry.value_channels, registers // (32 * value_size), INSTRUCTION_ROWS)
+    step = max(INSTRUCTION_ROWS, arch.reduction_step(str(geometry.element)))
+    chunk = _even(geometry.channels, registers // (64 * max(size, 2)), step)
+    keys_per_tile = _keys_per_tile(geometry, registers, max(chunk * size, value_channels * value_size // 2), key_waves)
     while key_waves > 1 and (
         key_waves // 2 * keys_per_tile >= geometry.keys
         or lds_bytes(query_waves, key_waves, value_channels, geometry.rows) > arch.lds_bytes
@@ -121,20 +133,21 @@ def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
     )
 
 
-def _keys_per_tile(geometry: Geometry, channels: int, size: int, key_waves: int) -> int:
-    """Keys of a tile: so many that K of it is about 32 registers of a lane, in eight loads of 16 bytes."""
+def _keys_per_tile(geometry: Geometry, registers: int, bytes_per_key: int, key_waves: int) -> int:
+    """Keys of a tile: so many that K of it is about a 16th of the registers of a wave, in eight loads of 16 bytes, and V
+    no more than an eighth."""
     keys = MAX_KEYS_PER_TILE
     while keys > INSTRUCTION_ROWS and (
-        keys * round_up(channels, INSTRUCTION_ROWS) * size > 32 * 64 * 4 or keys * key_waves > 2 * geometry.keys
+        keys * bytes_per_key > registers // 16 * 4 or keys * key_waves > 2 * geometry.keys
     ):
         keys //= 2
     return keys
 
 
-def _even(extent: int, limit: int) -> int:
-    """A tile of at most `limit`, a multiple of 16, that divides the extent with the least padding."""
+def _even(extent: int, limit: int, step: int) -> int:
+    """A tile of at most `limit`, a multiple of `step`, that divides the extent with the least padding."""
     pieces = ceil(extent / limit)
-    return round_up(ceil(extent / pieces), INSTRUCTION_ROWS)
+    return round_up(ceil(extent / pieces), step)
 
 
 def launch_size(
@@ -160,11 +173,13 @@ def lds_bytes(query_waves: int, key_waves: int, value_channels: int, rows: int) 
     return key_waves * join_rows(query_waves, rows) * (value_channels + 2) * 4
 
 
-def waves_per_eu(params: Mapping[str, int], element_bytes: int) -> int | None:
+def waves_per_eu(params: Mapping[str, int], element_bytes: int, arch: Arch) -> int | None:
     """How many waves a SIMD is to hold, where the registers of a lane (256 for each of two waves) allow two of them.
 
     The compiler then keeps accumulators out of the second half of the register file, which costs moves.
     """
+    if arch.vgprs < 512:
+        return None
     lanes = 64 * 4
     cache = params["keys_per_tile"] * (params["channel_chunk"] + params["value_channels"]) * element_bytes
     queries = INSTRUCTION_ROWS * (params["channel_chunk"] * element_bytes + params["value_channels"] * 4)

@@ -266,9 +266,11 @@ def any_of(emitter: Emitter, value: LaneTile) -> SSAValue:
 
 
 def convert_layout(emitter: Emitter, value: LaneTile, result: TileType, hint: str | None) -> LaneTile:
-    """The same elements in other registers of the same lane."""
+    """The same elements in other registers of the same lane, and of its partner where `result` has copies."""
     if value.tile == result or not isinstance(value, RegsTile):
         return value
+    if value.tile.layout.conversion(result.layout).kind == "lanes":
+        return _gathered(emitter, value, result, hint)
     held = new_registers(emitter, result, hint)
     size = vector_size(result)
     first = result.layout.regs[0]
@@ -280,6 +282,22 @@ def convert_layout(emitter: Emitter, value: LaneTile, result: TileType, hint: st
                 there[first.dim] = there[first.dim] + i * first.stride
             elements.append(value.element(emitter, there))
         held.put(emitter, join(emitter, elements), number)
+    return held
+
+
+def _gathered(emitter: Emitter, value: RegsTile, result: TileType, hint: str | None) -> LaneTile:
+    """Both of two lanes get what either holds (see `Layout.exchange`)."""
+    weight = value.tile.layout.exchange(result.layout)
+    if weight is None:
+        raise XpagedError(f"lanes cannot exchange parts of a tile: {value.tile.layout} to {result.layout}")
+    held = new_registers(emitter, result, hint)
+    upper = emitter.all_of([(emitter.lane // weight % 2, 1, 2)], "upper_half")
+    assert upper is not None
+    with register_loops(emitter, result.layout, skip=1) as (_, number):
+        mine = value.vector(emitter, number // 2)
+        other = emitter.value(hip.ExchangeOp(mine, weight))
+        low, high = (emitter.value(arith.SelectOp(upper, *pair)) for pair in ((other, mine), (mine, other)))
+        held.put(emitter, join(emitter, [low, high]), number)
     return held
 
 
@@ -297,6 +315,9 @@ def multiply(
 
     def operand(tile: RegsTile, number: IndexExpr) -> SSAValue:
         size = vector_size(tile.tile)
+        if size < instruction.elements:
+            starts = range(0, instruction.elements, size)
+            return join(emitter, [tile.vector(emitter, number + start) for start in starts])
         within = (number % size).constant
         assert within is not None
         return cut(emitter, tile.vector(emitter, number), within, instruction.elements)

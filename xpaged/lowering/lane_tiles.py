@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import AnyFloat, VectorType
+from xdsl.dialects.builtin import AnyFloat, VectorType, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xpaged.dialects.hip import GetOp, RegsOp, SetOp, SliceOp, SplatOp, VectorOp, lanes_of
@@ -24,8 +24,9 @@ Coordinates = Sequence[IndexExpr]
 
 
 def vector_size(tile: TileType) -> int:
-    """Elements of one register vector: neighbouring registers for floats, single ones for integers and booleans."""
-    return tile.layout.vector if isinstance(tile.element_type, AnyFloat) else 1
+    """Elements of one register vector: neighbouring registers for numbers that matrix instructions take or make, single
+    ones for masks."""
+    return tile.layout.vector if isinstance(tile.element_type, AnyFloat) or tile.element_type in (i8, i32) else 1
 
 
 def register_type(tile: TileType) -> Attribute:

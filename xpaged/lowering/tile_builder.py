@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.builder import Builder as OpBuilder
 from xdsl.dialects import arith, math, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, f32, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, f32, i32
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -106,9 +106,14 @@ class TileBuilder:
         layout = layout or tile.tile_of(inputs[0]).layout
         return self.emit(tile.TileMapOp(inputs, Region(block), TileType.of(element, layout)), hint)
 
-    def fill(self, value: float, layout: Layout, hint: str) -> SSAValue:
-        """A tile of f32 that holds `value` everywhere."""
-        return self.emit(tile.TileFillOp(self.number(value), layout), hint)
+    def fill(self, value: float, layout: Layout, hint: str, element: Attribute = f32) -> SSAValue:
+        """A tile of `element` that holds `value` everywhere."""
+        if isinstance(element, IntegerType):
+            scalar = self.emit(arith.ConstantOp(IntegerAttr(int(value), element)))
+        else:
+            assert isinstance(element, AnyFloat)
+            scalar = self.number(value, element)
+        return self.emit(tile.TileFillOp(scalar, layout), hint)
 
     def cut(
         self,

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.codegen.host.texts import HEAD, Spec, describe, switch
-from xpaged.arch.table import MatrixInstruction, archs, get_arch
-from xpaged.codegen.host import HostKernel, build, unable
+from xpaged.arch.table import MatrixInstruction, get_arch
+from xpaged.codegen.host import HostFault, HostKernel, build, unable
 
 Array = npt.NDArray[Any]
 pytestmark = pytest.mark.skipif(unable() is not None, reason="this machine cannot run kernels on its CPU")
@@ -128,74 +128,96 @@ def test_a_product_and_a_sum_are_rounded_once(functions: HostKernel) -> None:
 # ---- matrix instructions
 
 MATRIX_BUFFERS: dict[str, Spec] = {
-    **{"a": ("i32", 128, "read"), "b": ("i32", 128, "read")},
-    **{"out": ("f32", 256, "read_write"), "which": ("i32", 0, "read")},
+    **{"a": ("i32", 256, "read"), "b": ("i32", 256, "read")},
+    **{"out": ("i32", 256, "read_write"), "which": ("i32", 0, "read")},
 }
-TYPES = {"f16": ("f16", np.float16), "bf16": ("bf16", np.uint16), "f32": ("float", np.float32)}
+SCALARS = {"f16": "f16", "bf16": "bf16", "f32": "float", "i8": "signed char", "i32": "int"}
+PACKED = {
+    **{"int": "int P", "i64": "long long P", "hw_bf16x8": "bf16 P __attribute__((ext_vector_type(8)))"},
+    **{f"i32x{n}": f"int P __attribute__((ext_vector_type({n})))" for n in (2, 4)},
+}
+TRIED = ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200"]
 
 
 def matrix_text(instructions: list[MatrixInstruction]) -> str:
     """A kernel for each instruction, in the branch of its number: lane l reads and writes its own values."""
     cases = {}
     for i in instructions:
-        scalar = TYPES[i.operand][0]
-        name = scalar if i.elements == 1 else f"{scalar}x{i.elements}"
+        vector = "" if i.elements == 1 else f" __attribute__((ext_vector_type({i.elements})))"
+        operand = f"{SCALARS[i.operand]} P{vector}" if i.packed is None else PACKED[i.packed]
+        inner = i.call.format(a="y", b="x", c="out[lane]")
+        outer = i.call.format(a="x", b="y", c=f"{i.builtin}({inner})")
         cases[i.name] = (
-            f"const {name} x = (({name}*)a)[lane], y = (({name}*)b)[lane]; "
-            f"out[lane] = {i.builtin}(x, y, {i.builtin}(y, x, out[lane], 0, 0, 0), 0, 0, 0);"
+            f"typedef {operand}; typedef {SCALARS[i.accumulator]} D __attribute__((ext_vector_type({i.registers}))); "
+            f"D* out = (D*)d; const P x = ((P*)a)[lane], y = ((P*)b)[lane]; out[lane] = {i.builtin}({outer});"
         )
-    return switch(cases, ["void* a", "void* b", "f32x4* out", "int which"], lanes=64)
+    lanes = instructions[0].lanes
+    return switch(cases, ["void* a", "void* b", "void* d", "int which"], lanes=lanes)
 
 
-@pytest.mark.parametrize("arch", archs())
+@pytest.mark.parametrize("arch", TRIED)
 def test_matrix_instructions_multiply_as_published(arch: str) -> None:
     instructions = list(get_arch(arch).matrix)
-    rng = np.random.default_rng(0)
-    launch = describe(MATRIX_BUFFERS, lanes=64)
+    rng, lanes = np.random.default_rng(0), instructions[0].lanes
+    launch = describe(MATRIX_BUFFERS, lanes=lanes)
     with HostKernel(matrix_text(instructions), get_arch(arch), launch) as kernel:
         for number, i in enumerate(instructions):
-            values = [rng.integers(-8, 9, (64, i.elements)).astype(np.float32) for _ in range(2)]
-            start = rng.integers(-8, 9, (64, 4)).astype(np.float32)
-            stored = [narrowed(v, i.operand) for v in values]
-            raw = [np.zeros(512, np.uint8) for _ in stored]
-            for to, of in zip(raw, stored, strict=True):
-                to[: of.nbytes] = of.reshape(-1).view(np.uint8)
-            out = start.reshape(-1).copy()
-            which = np.array(number, np.int32)
-            kernel.launch({"a": raw[0].view(np.int32), "b": raw[1].view(np.int32), "out": out, "which": which})
-            np.testing.assert_array_equal(out.reshape(64, 4), expected_product(i, values[0], values[1], start), i.name)
+            values = [rng.integers(-8, 9, (lanes, i.elements)).astype(np.float32) for _ in range(2)]
+            if i.copies > 1:
+                values = [np.concatenate([v[:16]] * 2) for v in values]
+            start = rng.integers(-8, 9, (lanes, i.registers))
+            raw = [np.zeros(1024, np.uint8) for _ in values]
+            for to, of in zip(raw, values, strict=True):
+                stored = narrowed(of, i.operand)
+                to[: stored.nbytes] = stored.reshape(-1).view(np.uint8)
+            out = start.reshape(-1).astype(np.float32 if i.accumulator == "f32" else np.int32)
+            words = {"a": raw[0].view(np.int32), "b": raw[1].view(np.int32), "out": out.view(np.int32)}
+            kernel.launch({**words, "which": np.array(number, np.int32)})
+            expected = expected_product(i, values[0], values[1], start)
+            np.testing.assert_array_equal(out.reshape(lanes, i.registers), expected, i.name)
 
 
 def narrowed(values: Array, operand: str) -> Array:
-    return (values.view(np.uint32) >> 16).astype(np.uint16) if operand == "bf16" else values.astype(TYPES[operand][1])
+    if operand == "bf16":
+        return (values.view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype({"f16": np.float16, "f32": np.float32, "i8": np.int8}[operand])
 
 
 def expected_product(i: MatrixInstruction, x: Array, y: Array, start: Array) -> Array:
     """16 x 16 products as AMD's calculator lays them out: row l % 16 and index elements * (l / 16) + e of the operands,
-    row 4 * (l / 16) + r and column l % 16 of the sums."""
-    lane = np.arange(64)
+    row registers * (l / 16) + r and column l % 16 of the sums. RDNA3: index e, row 2 * r + l / 16."""
+    lane = np.arange(len(x))
+    group, rdna3 = lane // 16, i.builtin.endswith("_w32")
 
     def matrix(values: Array) -> Array:
         made = np.zeros((16, i.k))
         for e in range(i.elements):
-            made[lane % 16, i.elements * (lane // 16) + e] = values[:, e]
+            made[lane % 16, e if rdna3 else i.elements * group + e] = values[:, e]
         return made
 
     a, b = matrix(x), matrix(y)
     sums = np.zeros((16, 16))
-    for r in range(4):
-        sums[4 * (lane // 16) + r, lane % 16] = start[:, r]
+    rows = [2 * r + group if rdna3 else i.registers * group + r for r in range(i.registers)]
+    for r, row in enumerate(rows):
+        sums[row, lane % 16] = start[:, r]
     sums += b @ a.T + a @ b.T
-    return np.stack([sums[4 * (lane // 16) + r, lane % 16] for r in range(4)], axis=1)
+    return np.stack([sums[row, lane % 16] for row in rows], axis=1)
+
+
+def test_lanes_that_must_hold_the_same_operand_are_compared() -> None:
+    instructions = list(get_arch("gfx1100").matrix[:1])
+    words = {name: np.zeros(256, np.int32) for name in ("a", "b", "out")}
+    words["b"].view(np.float16)[16 * 18 + 3] = 1.0  # of lane 18, not of lane 2
+    with HostKernel(matrix_text(instructions), get_arch("gfx1100"), describe(MATRIX_BUFFERS, lanes=32)) as kernel:
+        with pytest.raises(HostFault, match="wmma_f32_16x16x16_f16_w32 with the copies does not have the operand 18"):
+            kernel.launch({**words, "which": np.array(0, np.int32)})
 
 
 def test_operands_that_matrix_instructions_ignore_must_be_0() -> None:
-    from xpaged.codegen.host import HostFault
-
     text = matrix_text(list(get_arch("gfx942").matrix[:1])).replace(", 0, 0, 0), 0, 0, 0)", ", 0, 0, 0), 0, 0, 4)")
     assert HEAD in text
     launch = describe(MATRIX_BUFFERS, lanes=64)
-    zeros = {name: np.zeros(n, np.float32) for name, n in (("a", 128), ("b", 128), ("out", 256))}
+    zeros = {name: np.zeros(256, np.int32) for name in ("a", "b", "out")}
     with HostKernel(text, get_arch("gfx942"), launch) as kernel:
         with pytest.raises(HostFault, match="mfma_f32_16x16x16f16 does not have the operand 4"):
             kernel.launch({**zeros, "which": np.array(0, np.int32)})

@@ -23,7 +23,9 @@ LDS_END = 0x1000000
 """The address at which LDS ends. Nothing else lies near it: leaving it is a fault."""
 _REST = 0x2000000
 _LEAST_CLANG = 15  # the first that knows half precision on x86-64
-_SCALARS = {"f16": "_Float16", "bf16": "short", "f32": "float"}
+_SCALARS = {"f16": "_Float16", "bf16": "short", "f32": "float", "i8": "signed char"}
+_SUMS = {"f32": "float", "i32": "int"}
+_PACKED = {"int": "int", "i64": "long long", "i32x2": ("int", 2), "i32x4": ("int", 4), "hw_bf16x8": ("short", 8)}
 
 FLAGS = (
     *("--target=x86_64-linux-gnu", "-std=c++17", "-O1", "-gline-tables-only", "-gdwarf-4"),
@@ -137,20 +139,26 @@ def kernel_number(launch: LaunchDescription, kernel: str) -> int:
 def matrix_lines(instruction: MatrixInstruction, lanes: int) -> list[str]:
     """A matrix instruction in C++: where in the matrices each lane's values lie, and what it is called."""
     i = instruction
-    if i.operand not in _SCALARS or i.accumulator != "f32":
-        return []
     operands = [i.operand_place(lane, e) for lane in range(lanes) for e in range(i.elements)]
     results = [i.result_place(lane, r) for lane in range(lanes) for r in range(i.registers)]
-    scalar = _SCALARS[i.operand]
+    scalar, total = _SCALARS[i.operand], _SUMS[i.accumulator]
     types = f"{i.builtin}_operand", f"{i.builtin}_result"
-    sizes = f"{i.m}, {i.n}, {i.k}, {i.elements}, {i.registers}"
+    sizes = f"{i.m}, {i.n}, {i.k}, {i.elements}, {i.registers}, {i.copies}"
+    packed = (scalar, i.elements) if i.packed is None else _PACKED[i.packed]
+    named = {"{a}": f"{types[0]} a", "{b}": f"{types[0]} b", "{c}": f"{types[1]} c"}
+    arguments = i.call.split(", ")
+    parameters = [
+        named.get(each, f"{'int' if each.isdigit() else 'bool'} x{number}") for number, each in enumerate(arguments)
+    ]
+    checks = [f"if (x{n} != {each}) refuse(here, x{n});" for n, each in enumerate(arguments) if each not in named]
     return [
         _table(f"{i.builtin}_a", [row * i.k + index for row, index in operands]),
         _table(f"{i.builtin}_b", [index * i.n + column for column, index in operands]),
         _table(f"{i.builtin}_d", [row * i.n + column for row, column in results]),
-        f"typedef {_vector(scalar, i.elements, types[0])};",
-        f"typedef {_vector('float', i.registers, types[1])};",
-        f"XPAGED_MATRIX({i.builtin}, {sizes}, {scalar}, {types[0]}, {types[0]}, {types[1]})",
+        f"typedef {_vector(*((packed, 1) if isinstance(packed, str) else packed), types[0])};",
+        f"typedef {_vector(total, i.registers, types[1])};",
+        f"XPAGED_MATRIX({i.builtin}, {sizes}, {scalar}, {total}, {types[1]}, ({', '.join(parameters)}), "
+        f"{' '.join(checks)})",
     ]
 
 

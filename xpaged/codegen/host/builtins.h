@@ -64,21 +64,32 @@ inline int swizzle_source(Place here, int pattern, int i) {
 inline float widened(float x) { return x; }
 inline float widened(_Float16 x) { return (float)x; }
 inline float widened(short bf16) { return bits_of<float>((u32)(u16)bf16 << 16); }
+inline int widened(signed char x) { return x; }
 
-template <int M, int N, int K, int ELEMENTS, int REGISTERS, class Operand> struct Matrices {
+template <int M, int N, int K, int ELEMENTS, int REGISTERS, int COPIES, class Operand, class Sum> struct Matrices {
   Operand a[WAVE * ELEMENTS], b[WAVE * ELEMENTS];
-  float d[WAVE * REGISTERS];
+  Sum d[WAVE * REGISTERS];
+
+  // A lane that holds other values than the first of those that have to hold the same; -1: none.
+  int differs() const {
+    for (u32 i = 0; i < WAVE; ++i) {
+      const u32 first = i / (M * COPIES) * (M * COPIES) + i % M;
+      if (__builtin_memcmp(a + i * ELEMENTS, a + first * ELEMENTS, ELEMENTS * sizeof(Operand))) return (int)i;
+      if (__builtin_memcmp(b + i * ELEMENTS, b + first * ELEMENTS, ELEMENTS * sizeof(Operand))) return (int)i;
+    }
+    return -1;
+  }
 
   __attribute__((noinline)) void multiply(const u16* a_place, const u16* b_place, const u16* d_place) {
-    typedef float Row __attribute__((ext_vector_type(N)));
-    __attribute__((uninitialized)) float left[M * K];
+    typedef Sum Row __attribute__((ext_vector_type(N)));
+    __attribute__((uninitialized)) Sum left[M * K];
     __attribute__((uninitialized)) union {
       Row rows[K];
-      float elements[K * N];
+      Sum elements[K * N];
     } right;
     __attribute__((uninitialized)) union {
       Row rows[M];
-      float elements[M * N];
+      Sum elements[M * N];
     } sums;
     for (u32 i = 0; i < WAVE * ELEMENTS; ++i) left[a_place[i]] = widened(a[i]);
     for (u32 i = 0; i < WAVE * ELEMENTS; ++i) right.elements[b_place[i]] = widened(b[i]);
@@ -94,18 +105,22 @@ template <int M, int N, int K, int ELEMENTS, int REGISTERS, class Operand> struc
 
 }  // namespace xpaged_host
 
-#define XPAGED_MATRIX(builtin, M, N, K, ELEMENTS, REGISTERS, OPERAND, A, B, C)                       \
-  XPAGED_COLLECTIVE C builtin(A a, B b, C c, int broadcast, int which, int permutation) {            \
-    using namespace xpaged_host;                                                                     \
-    const Place here = XPAGED_HERE(#builtin);                                                        \
-    if (broadcast | which | permutation) refuse(here, broadcast ? broadcast : which | permutation);  \
-    auto& all = operands<Matrices<M, N, K, ELEMENTS, REGISTERS, OPERAND>>();                         \
-    __builtin_memcpy(&all.a[lane() * ELEMENTS], &a, sizeof a);                                       \
-    __builtin_memcpy(&all.b[lane() * ELEMENTS], &b, sizeof b);                                       \
-    __builtin_memcpy(&all.d[lane() * REGISTERS], &c, sizeof c);                                      \
-    if (meet(here)) all.multiply(builtin##_a, builtin##_b, builtin##_d);                             \
-    __builtin_memcpy(&c, &all.d[lane() * REGISTERS], sizeof c);                                      \
-    return c;                                                                                        \
+// `PARAMETERS` are those of the builtin; `CHECK` refuses values of those that are no operands.
+#define XPAGED_MATRIX(builtin, M, N, K, ELEMENTS, REGISTERS, COPIES, OPERAND, SUM, C, PARAMETERS, CHECK) \
+  XPAGED_COLLECTIVE C builtin PARAMETERS {                                                               \
+    using namespace xpaged_host;                                                                         \
+    const Place here = XPAGED_HERE(#builtin);                                                            \
+    CHECK                                                                                                \
+    auto& all = operands<Matrices<M, N, K, ELEMENTS, REGISTERS, COPIES, OPERAND, SUM>>();                \
+    __builtin_memcpy(&all.a[lane() * ELEMENTS], &a, sizeof a);                                           \
+    __builtin_memcpy(&all.b[lane() * ELEMENTS], &b, sizeof b);                                           \
+    __builtin_memcpy(&all.d[lane() * REGISTERS], &c, sizeof c);                                          \
+    if (meet(here)) {                                                                                    \
+      if (COPIES > 1 && all.differs() >= 0) refuse({#builtin " with the copies", here.pc}, all.differs()); \
+      all.multiply(builtin##_a, builtin##_b, builtin##_d);                                               \
+    }                                                                                                    \
+    __builtin_memcpy(&c, &all.d[lane() * REGISTERS], sizeof c);                                          \
+    return c;                                                                                            \
   }
 
 // ---- where a lane is

@@ -119,6 +119,14 @@ XPAGED_LIBRARY void* memcpy(void* to, const void* from, unsigned long bytes) {
   asm volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(bytes) : : "memory");
   return to;
 }
+XPAGED_LIBRARY int memcmp(const void* left, const void* right, unsigned long bytes) {
+  const volatile xpaged_host::u8 *a = (const xpaged_host::u8*)left, *b = (const xpaged_host::u8*)right;
+  for (unsigned long i = 0; i < bytes; ++i) {
+    const int x = a[i], y = b[i];
+    if (x != y) return x - y;
+  }
+  return 0;
+}
 XPAGED_LIBRARY void* memmove(void* to, const void* from, unsigned long bytes) {
   if ((unsigned long)to - (unsigned long)from >= bytes) return memcpy(to, from, bytes);
   for (unsigned long i = bytes; i-- > 0;) ((volatile char*)to)[i] = ((const char*)from)[i];

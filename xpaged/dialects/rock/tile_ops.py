@@ -433,7 +433,7 @@ class TileConvertLayoutOp(IRDLOperation):
         if source.get_shape() != target.get_shape() or source.element_type != target.element_type:
             raise VerifyException(f"rock.tile_convert_layout: {source} and {target} are not the same tile")
         kind = source.layout.conversion(target.layout).kind
-        if kind not in ("none", "registers"):
+        if kind not in ("none", "registers") and source.layout.exchange(target.layout) is None:
             raise VerifyException(f"rock.tile_convert_layout: elements would move between {kind}; go through LDS")
 
 

@@ -380,12 +380,15 @@ class _Operands:
     """Matrix operands in the order in which NumPy multiplies them, kept as long as the same array comes again.
 
     A lane holds `elements` values of row `l % rows` (of A; column, of B) in reduction group `l // rows`: `matrices` is
-    the array as `[wave, row, elements * group + element]`.
+    the array as `[wave, row, elements * group + element]`. Of `copies` groups that count as one all must hold the
+    same.
     """
 
-    def __init__(self, rows: int, elements: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, op: hip.MmaOp, rows: int, instruction: MatrixInstruction, dtype: np.dtype[Any]) -> None:
+        self.op = op
         self.rows = rows
-        self.elements = elements
+        self.elements = instruction.elements
+        self.copies = instruction.copies
         self.dtype = dtype
         self._kept: dict[int, tuple[Array, Array]] = {}
 
@@ -408,6 +411,11 @@ class _Operands:
             values = np.repeat(values, lanes, 0)
         if values.ndim == 1:
             values = values[:, None]
+        if self.copies > 1:
+            groups //= self.copies
+            apart = values.reshape(waves, groups, self.copies, rows, elements)
+            self._check_copies(apart)
+            values = np.ascontiguousarray(apart[:, :, 0]).reshape(-1, elements)
         size = elements * itemsize
         if values.strides[1] == itemsize and size in (2, 4, 8):  # a lane's elements lie together, as they were loaded
             apart = values.view(f"u{size}").reshape(waves, groups, rows).transpose(0, 2, 1)
@@ -415,8 +423,19 @@ class _Operands:
         apart = values.T.reshape(elements, waves, groups, rows).transpose(1, 2, 0, 3)
         return self._wide(np.ascontiguousarray(apart).reshape(waves, groups * elements, rows)).transpose(0, 2, 1)
 
+    def _check_copies(self, apart: Array) -> None:
+        """Refuse lanes that should hold the same and do not: `[wave, group, copy, row, element]`."""
+        bits = np.ascontiguousarray(apart).view(f"u{apart.dtype.itemsize}")
+        if (bits != bits[:, :, :1]).any():
+            lane = int(np.argwhere(bits != bits[:, :, :1])[0][2:4] @ (self.rows, 1))
+            raise XpagedError(
+                "lanes that a matrix instruction takes the same operand from hold different ones",
+                at=self.op,
+                found=f"lane {lane} differs from lane {lane % self.rows}",
+            )
+
     def _wide(self, values: Array) -> Array:
-        wide = widen(values)
+        wide = values if values.dtype.kind == "i" else widen(values)
         return wide if wide.dtype == self.dtype else wide.astype(self.dtype)
 
 
@@ -424,23 +443,27 @@ class _Operands:
 def mma(op: hip.MmaOp, b: Compiler) -> OpCode:
     instruction = instruction_named(op.instruction.data)
     assert instruction is not None  # the operation verifies
-    if instruction.accumulator != "f32":
-        raise XpagedError(f"the interpreter has no arithmetic for {instruction.name}", at=op)
     return _mma(op, instruction, b.dtype(op.result.type))
 
 
 def _mma(op: hip.MmaOp, instruction: MatrixInstruction, dtype: np.dtype[Any]) -> OpCode:
     rows, columns, registers = instruction.m, instruction.n, instruction.registers
-    left = _Operands(rows, instruction.elements, dtype)
-    right = _Operands(columns, instruction.elements, dtype)
+    work = dtype if dtype.kind == "f" else F32  # whose sums of products of i8 are exact
+    left = _Operands(op, rows, instruction, work)
+    right = _Operands(op, columns, instruction, work)
+    first, second = (1, 0) if instruction.interleaved else (0, 1)
 
     def run(m: Machine, x: Array, y: Array, z: Array) -> Array:
         waves = waves_of(m, op)
         _whole_waves(m, op)
         product = np.matmul(left.matrices(x, waves, m.lanes), right.matrices(y, waves, m.lanes).transpose(0, 2, 1))
+        if product.dtype != dtype:
+            product = product.astype(dtype)
         groups = m.wave_size // columns
-        # Register r of group g is row registers * g + r; lane l of a group is column l % n.
-        apart = product.reshape(waves, groups, registers, columns).transpose(2, 0, 1, 3)
+        # Register r of group g is row registers * g + r, interleaved groups * r + g; lane l of a group is column l % n.
+        shape = [groups, registers]
+        apart = product.reshape(waves, shape[first], shape[second], columns)
+        apart = apart.transpose(2 - first, 0, 1 + first, 3)
         if z.shape[0] == 1:
             out = apart.reshape(registers, m.lanes).T
             return out + z
@@ -466,7 +489,7 @@ def exchange(op: hip.ExchangeOp, b: Compiler) -> OpCode:
             partner = partners[m.lanes] = np.arange(m.lanes) ^ xor
         if m.mask is not None and (m.mask & ~m.mask.take(partner)).any():
             raise XpagedError("hip.exchange reads lanes that are not active", at=op, fix="move it out of the branch")
-        return x.take(partner)
+        return x.take(partner, axis=0)
 
     return run
 

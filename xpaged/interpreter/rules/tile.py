@@ -116,9 +116,11 @@ def store(op: tile.TileStoreOp, b: Compiler) -> OpCode:
 @rule(tile.TileMmaOp)
 def mma(op: tile.TileMmaOp, b: Compiler) -> OpCode:
     accumulator = b.dtype(tile.tile_of(op.c).element_type)
+    work = np.dtype(np.float64) if accumulator.kind == "i" else accumulator  # products of i8 are exact
 
     def run(m: Machine, x: Array, y: Array, z: Array) -> Array:
-        return np.matmul(x.astype(accumulator, copy=False), y.astype(accumulator, copy=False)) + z
+        product = np.matmul(x.astype(work, copy=False), y.astype(work, copy=False))
+        return product.astype(accumulator, copy=False) + z
 
     return run
 
