@@ -134,7 +134,7 @@ def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
 
 
 def _keys_per_tile(geometry: Geometry, registers: int, bytes_per_key: int, key_waves: int) -> int:
-    """Keys of a tile: so many that K of it is about a 16th of the registers of a wave, in eight loads of 16 bytes, and V
+    """Keys of a tile: so many that K of it is about a 16th of the registers of a wave, in loads of 16 bytes, and V
     no more than an eighth."""
     keys = MAX_KEYS_PER_TILE
     while keys > INSTRUCTION_ROWS and (
