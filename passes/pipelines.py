@@ -34,7 +34,8 @@ def lower(module: "ModuleOp", to: Level, arch: object = None) -> "ModuleOp":
     Lower `module` in place from the level that it stands at to level `to`, and return it.
 
     `arch` (a name or an Arch) replaces the architecture that the module names. Every pass checks its levels; the
-    module is verified after the last one. Functions for the host are left behind where kernels are made.
+    module is verified after the last one. Arguments that are written get `rock.output`, and
+    functions for the host are left behind where kernels are made.
 
     Raises XpagedError when it stands below `to` already, or a pass refuses it.
     """
@@ -43,6 +44,8 @@ def lower(module: "ModuleOp", to: Level, arch: object = None) -> "ModuleOp":
     from xpaged.ir.levels import level_of
     from xpaged.ir.pass_base import LevelPass
     from xpaged.ir.verify import verify
+    from xpaged.lowering.kernel import kernels_of
+    from xpaged.lowering.outputs import mark_outputs
     from xpaged.passes import get_all_passes
 
     here = level_of(module)
@@ -52,6 +55,9 @@ def lower(module: "ModuleOp", to: Level, arch: object = None) -> "ModuleOp":
         set_arch(module, getattr(arch, "name", arch))
     if to > Level.ROCK_MEMREF:
         drop_host_functions(module)
+    if here in (Level.ROCK_MEMREF, Level.GRIDWISE) and here < to:
+        for function in kernels_of(module):
+            mark_outputs(function)
     ctx, passes = context(), get_all_passes()
     for name in passes_between(here, to):
         each = passes[name]()()

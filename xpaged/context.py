@@ -60,6 +60,12 @@ def _linalg() -> Dialect:
     return Linalg
 
 
+def _gpu() -> Dialect:
+    from xpaged.dialects.gpu import Gpu
+
+    return Gpu
+
+
 def _migraphx() -> Dialect:
     from xpaged.dialects.migraphx import MIGraphX
 
@@ -97,6 +103,7 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "vector": _vector,
     "tensor": _tensor,
     "linalg": _linalg,
+    "gpu": _gpu,
     "tosa": _tosa,
     **OWN_DIALECTS,
 }

@@ -10,7 +10,7 @@ from xpaged.errors import XpagedError
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-ARCH_ATTRIBUTES = ("arch", "mhal.arch")
+ARCH_ATTRIBUTES = ("arch", "mhal.arch", "rock.arch")
 
 __all__ = [
     "DEFAULT_ARCH",
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def arch_name_of(op: Operation) -> str | None:
-    """The architecture that an operation, or the nearest one around or inside it, names in `arch` or `mhal.arch`."""
+    """The architecture that an operation, or the nearest one around or inside it, names in one of ARCH_ATTRIBUTES."""
     named = _named(op)
     return named[1] if named is not None else None
 

@@ -29,14 +29,13 @@ from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, dtype_of, is_float
 from xpaged.interpreter.views import MemRef, page_alignment, strides_of
 from xpaged.lowering.kernel import (
-    OUTPUT,
-    PART_OF,
     WORKSPACE,
     are_parts,
     argument_attributes,
     identity_of,
     kernels_of,
 )
+from xpaged.lowering.outputs import output_numbers
 
 _FILL = 0xFF  # work buffers: NaN in every float type, -1 in every integer type
 _MOST_ELEMENTS = 1 << 48
@@ -159,7 +158,7 @@ def kernel_of(module: ModuleOp) -> FuncOp:
 def arguments_of(function: FuncOp) -> list[Argument]:
     """What each argument of `function` is. Raises XpagedError for types that cannot be run with."""
     tables = _page_tables(function)
-    outputs = _outputs(function)
+    outputs = output_numbers(function)
     result: list[Argument] = []
     for arg in function.body.block.args:
         attributes = argument_attributes(function, arg.index)
@@ -255,25 +254,6 @@ def roots_of(value: SSAValue) -> list[BlockArgument]:
         elif isinstance(value, OpResult):
             pending += value.op.operands
     return [roots[i] for i in sorted(roots)]
-
-
-def _outputs(function: FuncOp) -> dict[int, int]:
-    """For each argument that is written, which result it is."""
-    found: dict[int, int] = {}
-    for index in range(len(function.body.block.args)):
-        number = argument_attributes(function, index).get(OUTPUT)
-        if isinstance(number, IntegerAttr):
-            found[index] = number.value.data
-    if found or PART_OF in function.attributes:
-        return found
-    for op in function.walk():
-        if op.name in ("rock.attention", "rock.gridwise_attention_accel") and not op.results:
-            for number, name in enumerate(("out", "lse")):
-                target = getattr(op, name)
-                if target is not None:
-                    for root in roots_of(target):
-                        found[root.index] = number
-    return found
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -24,12 +25,13 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from xpaged.context import context
 from xpaged.errors import XpagedError, did_you_mean
+from xpaged.ir.custom_formats import FORMATS
 from xpaged.ir.dense import DenseLiteralParser
 from xpaged.ir.locations import Source, set_source
 from xpaged.ir.verify import verify
 
-# The lines that MLIR's tools print at the end of a module: location aliases that are used before they are defined.
-_LOCATION_ALIAS = re.compile(r"^#loc\w*[ \t]*=[ \t]*loc\(", re.MULTILINE)
+# Definitions of aliases. MLIR's tools print those of locations at the end of a module, after their uses.
+_ALIAS = re.compile(r"^([#!][\w.$-]+)[ \t]*=(?!=)", re.MULTILINE)
 
 
 class Hint(ParseError):
@@ -46,6 +48,20 @@ class _Lexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
+def _used_before(definition: re.Match[str], text: str) -> bool:
+    """Whether an alias occurs in front of its definition, as those of locations do by rule."""
+    if text[definition.end() : definition.end() + 8].lstrip().startswith("loc("):
+        return True
+    name = re.escape(definition[1])
+    return re.search(name + r"(?![\w.$-])", text[: definition.start()]) is not None
+
+
+@cache
+def _with_custom_format(op_type: type[Operation]) -> type[Operation]:
+    """An operation that xDSL reads in generic form only, with the custom form of MLIR."""
+    return type(op_type.__name__, (op_type,), {"parse": staticmethod(FORMATS[op_type.name]), "create": op_type.create})
+
+
 class LocatedParser(DenseLiteralParser, Parser):
     """
     xDSL's parser that stamps `file:line:col` on every operation and block argument whose text says no location,
@@ -60,12 +76,26 @@ class LocatedParser(DenseLiteralParser, Parser):
         self._op_positions: list[int] = []
         self._first_uses: dict[str, tuple[Span[str], tuple[str, ...]]] = {}
         self._hoisted = set[int]()
-        for match in _LOCATION_ALIAS.finditer(text):
-            self._resume_from(match.start())
-            self._parse_alias_def()
-            self._hoisted.add(match.start())
-        if self._hoisted:
-            self._resume_from(0)
+        definitions = list(_ALIAS.finditer(text))
+        if any(_used_before(each, text) for each in definitions):
+            self._hoist([each.start() for each in definitions])
+
+    def _hoist(self, positions: list[int]) -> None:
+        """Parse the alias definitions at `positions` ahead of everything else, each after those that it uses."""
+        while positions:
+            later: list[int] = []
+            for position in positions:
+                self._resume_from(position)
+                try:
+                    self._parse_alias_def()
+                except Hint:
+                    later.append(position)
+                else:
+                    self._hoisted.add(position)
+            if len(later) == len(positions):
+                break  # they use what is not defined; the place where that is written says so
+            positions = later
+        self._resume_from(0)
 
     def location_at(self, position: int) -> FileLineColLoc:
         """The location of a character position, line and column counted from 1."""
@@ -109,7 +139,7 @@ class LocatedParser(DenseLiteralParser, Parser):
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         if op_type := self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack):
-            return op_type
+            return _with_custom_format(op_type) if op_type.name in FORMATS else op_type
         start = self._op_positions[-1]
         dialect_name = Dialect.split_name(name)[0] if "." in name else self._parser_state.dialect_stack[-1]
         dialect = self.ctx.get_optional_dialect(dialect_name)

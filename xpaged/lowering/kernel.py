@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 from xpaged.errors import XpagedError
 
 KERNEL = "rock.kernel"
+OLDER_KERNEL = "kernel"
 HOST = "rock.host"  # a function that runs on the CPU beside kernels, and stands at no level
 GRID_SIZE = "rock.grid_size"
 BLOCK_SIZE = "rock.block_size"
@@ -31,7 +32,7 @@ MAX_GRID = 2**31 - 1  # workgroups of a launch: the attribute and the hardware r
 
 def is_kernel(op: Operation) -> bool:
     """Whether an operation is a kernel function."""
-    return KERNEL in op.attributes
+    return KERNEL in op.attributes or OLDER_KERNEL in op.attributes
 
 
 def is_host(op: Operation) -> bool:

@@ -44,7 +44,7 @@ from xpaged.dialects.rock.attention_format import (
     print_attention,
     print_gridwise,
 )
-from xpaged.dialects.rock.attrs import AttentionParamsAttr, StoreMethodAttr
+from xpaged.dialects.rock.attrs import AttentionParamsAttr, GemmParamsAttr, StoreMethodAttr
 from xpaged.dialects.rock.ops import Shaped
 from xpaged.dialects.rock.score_region import is_whole, scalar_region
 from xpaged.ir.bufferizable import Bufferizable, Bufferization
@@ -259,11 +259,30 @@ def _normalized(
         for spelled, attr in given.items():
             name = {**OLD_NAMES, "operand_segment_sizes": SEGMENTS}.get(spelled, spelled)
             (props if name in names else attrs)[name] = attr
+    _take_gemm_params(props, attrs)
     segments = props.get(SEGMENTS)
     if isinstance(segments, DenseArrayBase) and len(segments) == OPERANDS.index("keyAddresses"):
         sizes = [int(n) for n in segments.iter_values()]
         props[SEGMENTS] = DenseArrayBase.from_list(i32, [*sizes, 0, 0])
     return props, attrs
+
+
+def _take_gemm_params(props: dict[str, Attribute], attrs: dict[str, Attribute]) -> None:
+    """The tile sizes of both products, as rocMLIR's own passes leave them, as the perf_config that they came from."""
+    first, second = props.get("params0"), props.get("params1")
+    if isinstance(second, GemmParamsAttr):
+        del props["params1"]
+    if not isinstance(first, GemmParamsAttr):
+        return
+    del props["params0"]
+    sizes = [
+        first.number(name) for name in ("mPerBlock", "nPerBlock", "kpackPerBlock", "mPerWave", "mnPerXdl", "kpack")
+    ]
+    m0, n0, k0, wave, xdl, kpack = sizes
+    m1 = second.number("mPerBlock") if isinstance(second, GemmParamsAttr) else m0
+    schedule = first.number("scheduleVersion")
+    text = f"attn:v2:{m0},{m1},{n0},{k0},{wave},{xdl},{kpack},1,{schedule},{first.number('outputSwizzle', 2)},1"
+    attrs.setdefault("perf_config", StringAttr(text))
 
 
 @irdl_op_definition

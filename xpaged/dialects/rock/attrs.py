@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import AffineMapAttr, DictionaryAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -252,4 +252,77 @@ class StoreMethodAttr(SpacedOpaqueSyntaxAttribute, Data[str]):
         printer.print_string(self.data)
 
 
-ROCK_ATTRS: list[type[Attribute]] = [TransformMapAttr, AttentionParamsAttr, StoreMethodAttr]
+@irdl_attr_definition
+class GemmFeaturesAttr(SpacedOpaqueSyntaxAttribute, Data[tuple[str, ...]]):
+    """`#rock<GemmFeatures mfma|dot>`: what rocMLIR may use of a GPU. Here the architecture says it; this is kept."""
+
+    name = "rock.GemmFeatures"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        features = [expect_identifier(parser, "a feature")]
+        while parser.parse_optional_punctuation("|") is not None:
+            features.append(expect_identifier(parser, "a feature"))
+        return tuple(features)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string("|".join(self.data))
+
+
+class GemmParamsAttr(ParametrizedAttribute):
+    """The tile sizes of one product as rocMLIR writes them: `#rock.mfma_gemm_params<mPerBlock = 32, ...>`."""
+
+    numbers: DictionaryAttr = param_def()
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        numbers: dict[str, Attribute] = {}
+
+        def entry() -> None:
+            name = expect_identifier(parser, "a parameter name")
+            parser.parse_punctuation("=")
+            numbers[name] = IntegerAttr(parser.parse_integer(), i64)
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
+        return [DictionaryAttr(numbers)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(", ".join(f"{name} = {self.number(name)}" for name in self.numbers.data))
+
+    def number(self, name: str, default: int = 1) -> int:
+        """A parameter by name."""
+        value = self.numbers.data.get(name)
+        return value.value.data if isinstance(value, IntegerAttr) else default
+
+
+@irdl_attr_definition
+class XdlopsParamsAttr(GemmParamsAttr):
+    """`#rock.xdlops_gemm_derived_params`."""
+
+    name = "rock.xdlops_gemm_derived_params"
+
+
+@irdl_attr_definition
+class MfmaParamsAttr(GemmParamsAttr):
+    """`#rock.mfma_gemm_params`."""
+
+    name = "rock.mfma_gemm_params"
+
+
+@irdl_attr_definition
+class WmmaParamsAttr(GemmParamsAttr):
+    """`#rock.wmma_gemm_params`."""
+
+    name = "rock.wmma_gemm_params"
+
+
+ROCK_ATTRS: list[type[Attribute]] = [
+    TransformMapAttr,
+    AttentionParamsAttr,
+    StoreMethodAttr,
+    GemmFeaturesAttr,
+    XdlopsParamsAttr,
+    MfmaParamsAttr,
+    WmmaParamsAttr,
+]
