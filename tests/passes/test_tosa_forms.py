@@ -1,16 +1,21 @@
 """tosa-to-rock, forms of attention other than masks: the log-sum-exp, one key, types, what the region computes."""
 
 # ruff: noqa: E501
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 
 from tests.passes.tosa_graphs import TO_ROCK, masked, small
 from xpaged.dialects.rock.attention import AttentionOp
+from xpaged.errors import XpagedError
 from xpaged.interpreter.run import Report, run
 from xpaged.ir.levels import MODULE_LEVELS, Level
+from xpaged.ir.parsing import parse
+from xpaged.passes.pipelines import lower
+from xpaged.testing.attention_op import AttentionOpGraph
 
 LEVELS = tuple(level for level in MODULE_LEVELS if level >= Level.TOSA)
 
@@ -109,8 +114,6 @@ NO_LSE = {
 
 @pytest.mark.parametrize("lines", NO_LSE.values(), ids=NO_LSE)
 def test_what_is_no_log_sum_exp(lines: str):
-    from xpaged.errors import XpagedError
-
     with pytest.raises(XpagedError, match=r"tosa\.|a reduction"):
         fused(with_lse(lines, "2x2x1" if "2x2x1" in lines else "1x2x1"))
 
@@ -156,8 +159,6 @@ def test_log_sum_exp_of_one_key(lines: str):
 
 
 def test_of_several_keys_the_elements_are_no_maximum():
-    from xpaged.errors import XpagedError
-
     same = SAME.replace("3x1", "2x3")
     softmax = f"""%d = tosa.sub %x, %x : {same}
   %p = tosa.exp %d : (tensor<1x2x3xf32>) -> tensor<1x2x3xf32>
@@ -220,8 +221,6 @@ func.func @f(%q: tensor<2x3x8xi8>, %k: tensor<2x8x5xi8>, %v: tensor<2x5x4xf16>, 
   %o = tosa.matmul %w, %v : (tensor<2x3x5xf16>, tensor<2x5x4xf16>) -> tensor<2x3x4xf16>
   return %o : tensor<2x3x4xf16>
 }}"""
-    from xpaged.ir.parsing import parse
-
     return parse(text, "quantized.mlir")
 
 
@@ -312,3 +311,60 @@ def test_rows_that_a_bias_masks():
         out = level.outputs[0].values.reshape(2, 4)
         assert np.isnan(out[0]).all() if name == "tosa" else (out[0] == 0).all(), name
         assert (out[1] == 1).all(), name
+
+
+# Parts of the keys
+
+
+PARTS: dict[str, dict[str, Any]] = {
+    "without masks": {},
+    "index": {"kv_index": True},
+    "causal": {"causal": True},
+    "offset": {"causal": True, "prefix_offset": True},
+    "everything": {"kv_index": True, "causal": True, "prefix_offset": True, "window": 3, "body": ("bias",)},
+    "without heads": {"rank": 3, "heads_q": 1, "kv_index": True},
+    "pages": {"kv_index": True, "page_tokens": 4},
+}
+
+
+@pytest.mark.parametrize("features", PARTS.values(), ids=PARTS)
+def test_keys_in_parts(features: dict[str, Any]):
+    """Masks are told in keys over all parts; the results of the parts stay apart."""
+    sizes: dict[str, Any] = {"batch": 2, "heads_q": 4, "heads_kv": 2, "parts": 2, "lse": True}
+    graph = AttentionOpGraph(**(sizes | features))
+    module = parse(graph.text)
+    lowered = lower(module.clone(), Level.ROCK)
+    (op,) = [op for op in lowered.walk() if isinstance(op, AttentionOp)]
+    assert op.sizes[:4] == (2 * graph.heads_q, op.sizes.kv_groups, 4, 8)
+    assert op.split_kv == 2
+    assert (op.currentSeqLen is not None, op.causal is not None) == (graph.kv_index, graph.causal)
+    assert (op.prefixOffset is not None, op.window) == (graph.prefix_offset, graph.window)
+    found = run(module, level=[Level.MIGRAPHX, Level.TOSA, Level.ROCK], seed=1).arrays()
+    for number in (0, 1):
+        graph_result, result = (found[f"{level}/out{number}"].astype(float) for level in ("tosa", "rock"))
+        there = ~np.isnan(graph_result) & ~np.isneginf(graph_result)
+        assert there.any()
+        assert np.allclose(graph_result[there], result[there], atol=0.02)
+
+
+def split(module: ModuleOp, parts: int) -> ModuleOp:
+    """The graph with `splitKV` on its last product."""
+    for op in module.walk():
+        if op.name == "tosa.matmul" and op.results[0].name_hint == "o":
+            op.attributes["splitKV"] = IntegerAttr(parts, i32)
+    return module
+
+
+WRONG_PARTS = {
+    "no log-sum-exp": (lambda: small(heads=2), 2, "needs its log-sum-exp"),
+    "different queries": (
+        lambda: with_lse(LSE["plain"][0].replace("1x2x1", "2x2x1"), "2x2x1", heads=2), 2, "must read the same Q",
+    ),
+    "heads": (lambda: small(heads=2), 3, "does not divide the heads"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("graph", "parts", "message"), WRONG_PARTS.values(), ids=WRONG_PARTS)
+def test_parts_that_are_refused(graph: Callable[[], ModuleOp], parts: int, message: str):
+    with pytest.raises(XpagedError, match=message):
+        TO_ROCK.apply(split(graph(), parts))

@@ -18,6 +18,7 @@ from xpaged.dialects.tosa.constants import constant_of
 from xpaged.errors import XpagedError
 from xpaged.ir import dense
 from xpaged.ir.index_expr import IndexExpr
+from xpaged.ir.transform_map import Builder as MapBuilder
 from xpaged.ir.transform_map import Transform, TransformMap
 from xpaged.lowering.attention_masks import HEAD, Bound, origin
 from xpaged.lowering.attention_match import Attention, LogSumExp, attention_at
@@ -70,27 +71,33 @@ def _fuse(function: FuncOp, found: Attention, done: Fused) -> None:
         _expect_memory(name, view, second)
     derefs = [view.source if isinstance(view.source.owner, DerefOp) else None for view in (keys, values)]
     _expect_both_paged(keys, values, second)
+    parts, inputs = found.shape.parts, scores.inputs
+    if parts > 1:
+        _expect_parts(queries, parts, found)
+        queries, keys, values = (_joined(v, parts, dim) for v, dim in ((queries, None), (keys, 2), (values, 1)))
+        inputs = [_joined(view, parts, 2) for view in inputs]
 
-    groups = queries.bounds[0]
+    groups, rows = queries.bounds[:2]
     repeats = _repeats(groups, keys, values)
     batch = _batch(first, derefs[0], groups, repeats)
     builder = builder_before(second)
     masks = found.masks
     result_types: list[Attribute] = [second.output.type]
     if found.lse is not None:
-        result_types.append(TensorType(_lse_type(found.lse), [groups, queries.bounds[1]]))
+        result_types.append(TensorType(_lse_type(found.lse), [groups * parts, rows]))
     attention = AttentionOp(
         _insert(builder, queries, ("head", "query", "channel")),
         _insert(builder, _one_of_each(keys, repeats), ("head", "channel", "key")),
         _insert(builder, _one_of_each(values, repeats), ("head", "key", "channel")),
-        preSoftmaxElemWiseInputs=[_insert(builder, view, ("head", "query", "key")) for view in scores.inputs],
-        currentSeqLen=_per_head(builder, masks.last_key, queries.bounds),
-        prefixOffset=_prefix_offset(builder, masks.causal, queries.bounds),
+        preSoftmaxElemWiseInputs=[_insert(builder, view, ("head", "query", "key")) for view in inputs],
+        currentSeqLen=_per_head(builder, masks.last_key, groups),
+        prefixOffset=_prefix_offset(builder, masks.causal, groups),
         keyAddresses=derefs[0],
         valueAddresses=derefs[1],
         numHeadsQ=groups // batch,
         numHeadsKV=groups // repeats // batch,
         causal=masks.causal is not None,
+        splitKV=parts,
         slidingWindowLookBack=masks.window,
         softmaxType=f32,
         preSoftmaxBody=scores.region(),
@@ -206,32 +213,72 @@ def _one_of_each(view: View, repeats: int) -> View:
     return view.under([first, merged], (kv_heads, a, b))
 
 
-def _per_head(builder: Builder, bound: Bound | None, scores: Sequence[int]) -> SSAValue | None:
-    """The leaf of a bound, a view over `[head, query, key]` that depends on the head only, as one over `[head]`."""
+def _expect_parts(queries: View, parts: int, found: Attention) -> None:
+    """Parts of the keys need a log-sum-exp, to be merged with, and read the same Q."""
+    if found.lse is None:
+        raise XpagedError(
+            "an attention over parts of the keys needs its log-sum-exp as a result: the parts are merged with it",
+            at=found.second,
+            found=f"splitKV = {parts}",
+        )
+    first = IndexExpr.var(HEAD, 0, queries.bounds[0] - 1) // parts * parts
+    position = position_of(queries)
+    if position is None or position.substitute({HEAD: first}) != position:
+        raise XpagedError(
+            "parts of the keys of an attention must read the same Q", at=found.second, found=f"splitKV = {parts}"
+        )
+
+
+def _joined(view: View, parts: int, key_dim: int | None) -> View:
+    """A view of `parts` parts of each head as one of heads: all of its keys, or without keys (None) the first part."""
+    heads, *matrix = view.bounds
+    names = ("head", "dim1", "dim2")
+    whole, upper = (
+        [heads // parts, *matrix],
+        MapBuilder(("head", "part", "dim1", "dim2"), (heads // parts, parts, *matrix)),
+    )
+    upper = upper.pass_through("head")
+    if key_dim is None:
+        upper = upper.const_dim("part", 0).pass_through("dim1", "dim2")
+    else:
+        whole[key_dim] *= parts
+        for dim in (1, 2):
+            upper = upper.merge("key", ("part", f"dim{dim}")) if dim == key_dim else upper.pass_through(f"dim{dim}")
+    lower = MapBuilder(names, view.bounds).unmerge(("head_", "part"), "head", (heads // parts, parts))
+    return view.under([upper.build(), lower.pass_through("dim1", "dim2").build()], whole)
+
+
+def _per_head(builder: Builder, bound: Bound | None, heads: int) -> SSAValue | None:
+    """The leaf of a bound, a view over `[head, query, key]` that depends on the head only, as one over `[head]`: the
+    first part of each, where heads have parts."""
     if bound is None:
         return None
-    heads = scores[0]
     if bound.leaf is None:
         constant = ConstantOp(dense.splat(TensorType(i32, [1]), bound.add))
         builder.insert(constant)
         repeated = TransformMap((Transform("Broadcast", (1,), ("head",), (0,), ("head",), (0,)),), (heads,), (1,))
         return make_chain(builder, constant.result, [repeated] if heads > 1 else [])
-    _, queries, keys = bound.leaf.bounds
+    whole, queries, keys = bound.leaf.bounds
     at_zero = TransformMap(
         (
             Transform("PassThrough", (), ("head",), (0,), ("head",), (0,)),
             Transform("ConstDim", (0, queries, 0, keys), (), (), ("query", "key"), (1, 2)),
         ),
-        (heads,),
+        (whole,),
         bound.leaf.bounds,
     )
-    return _insert(builder, bound.leaf.under([at_zero], (heads,)), ("head",))
+    maps = [at_zero]
+    if whole != heads:
+        parts = MapBuilder(("head",), (whole,)).unmerge(("h", "part"), "head", (heads, whole // heads)).build()
+        first = MapBuilder(("h", "part"), parts.upper_bounds).pass_through("h").const_dim("part", 0).build()
+        maps = [first, parts, at_zero]
+    return _insert(builder, bound.leaf.under(maps, (heads,)), ("head",))
 
 
-def _prefix_offset(builder: Builder, bound: Bound | None, scores: Sequence[int]) -> SSAValue | None:
+def _prefix_offset(builder: Builder, bound: Bound | None, heads: int) -> SSAValue | None:
     """The prefix offset of a causal mask, which needs none when it is 0 for every head."""
     plain = bound is None or (bound.leaf is None and bound.add == 0)
-    return None if plain else _per_head(builder, bound, scores)
+    return None if plain else _per_head(builder, bound, heads)
 
 
 def _clamp(bound: Bound | None) -> DenseArrayBase | None:

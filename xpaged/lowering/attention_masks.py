@@ -25,6 +25,35 @@ HEAD, QUERY, KEY = "d0", "d1", "d2"
 """The coordinates of a score: query head over the batch, query, key."""
 
 
+class Scores(NamedTuple):
+    """The shape of the scores that masks stand on; with `parts` neighbouring heads hold parts of the keys of one."""
+
+    heads: int
+    queries: int
+    keys: int
+    parts: int = 1
+
+    @property
+    def head(self) -> IndexExpr:
+        """The number of a score's head, over the batch and the parts."""
+        return IndexExpr.var(HEAD, 0, self.heads - 1)
+
+    @property
+    def query(self) -> IndexExpr:
+        """The number of its query."""
+        return IndexExpr.var(QUERY, 0, self.queries - 1)
+
+    @property
+    def key(self) -> IndexExpr:
+        """The number of its key, over all parts."""
+        return self.head % self.parts * self.keys + IndexExpr.var(KEY, 0, self.keys - 1)
+
+    @property
+    def all_keys(self) -> int:
+        """Keys over all parts."""
+        return self.keys * self.parts
+
+
 class Bound(NamedTuple):
     """A number for each query head: `min(max(leaf, least), most) + add`; without a leaf it is `add` for all of them."""
 
@@ -79,7 +108,7 @@ class Mask:
     """Why it is computed with the scores; None when the attention states it."""
 
 
-def mask_of(view: View) -> Mask | None:
+def mask_of(view: View, scores: Scores) -> Mask | None:
     """The mask that the operation which makes `view.source` puts on scores; None when it is not one.
 
     It selects minus infinity, or adds a constant, or a selection, of 0 and minus infinity.
@@ -88,15 +117,15 @@ def mask_of(view: View) -> Mask | None:
     if isinstance(op, elementwise.SelectOp):
         for masked, kept, when in ((op.on_true, op.on_false, True), (op.on_false, op.on_true, False)):
             if splat(view.operand(masked)) == -inf:
-                return Mask(op, kept, conditions(view.operand(op.condition), when))
+                return Mask(op, kept, conditions(view.operand(op.condition), when, scores))
     elif isinstance(op, elementwise.AddOp):
-        for scores, added in ((op.input1, op.input2), (op.input2, op.input1)):
-            if (found := _added(view.operand(added).followed())) is not None:
-                return Mask(op, scores, found)
+        for under, added in ((op.input1, op.input2), (op.input2, op.input1)):
+            if (found := _added(view.operand(added).followed(), scores)) is not None:
+                return Mask(op, under, found)
     return None
 
 
-def resolve(found: Sequence[Mask], queries: int, keys: int) -> Masks:
+def resolve(found: Sequence[Mask], scores: Scores) -> Masks:
     """What the attention states of the masks `found`; each of them gets its reason when it cannot be left out."""
     masks = Masks()
     for kinds in (("key", "causal"), ("window",)):  # a window is told from the last valid key
@@ -104,7 +133,10 @@ def resolve(found: Sequence[Mask], queries: int, keys: int) -> Masks:
             for constraint in mask.constraints:
                 if isinstance(constraint, str):
                     mask.reason = constraint
-                elif constraint.kind in kinds and (reason := _take(masks, constraint, queries, keys)) is not None:
+                elif (
+                    constraint.kind in kinds
+                    and (reason := _take(masks, constraint, scores.queries, scores.all_keys)) is not None
+                ):
                     mask.reason = reason
     return masks
 
@@ -114,14 +146,14 @@ def splat(view: View) -> int | float | None:
     return dense.splat_value(constant_of(view.followed().source))
 
 
-def conditions(view: View, masked: bool) -> list[Constraint | str]:
+def conditions(view: View, masked: bool, scores: Scores) -> list[Constraint | str]:
     """What is masked where a truth value is `masked`."""
     view, masked = _truth(view, masked)
     op = view.source.owner
     if (elements := constant_of(view.source)) is not None:
-        return _pattern(view, elements, lambda x: (x != 0) == masked)
+        return _pattern(view, elements, lambda x: (x != 0) == masked, scores)
     if isinstance(op, elementwise.LogicalOrOp if masked else elementwise.LogicalAndOp):
-        return [c for operand in op.operands for c in conditions(view.operand(operand), masked)]
+        return [c for operand in op.operands for c in conditions(view.operand(operand), masked, scores)]
     if not isinstance(op, elementwise.GreaterOp | elementwise.GreaterEqualOp):
         return [f"its condition is {origin(view.source)}, not a > b or a >= b of integers"]
     if not isinstance(cast(Any, op.input1.type).element_type, IntegerType):
@@ -135,7 +167,7 @@ def conditions(view: View, masked: bool) -> list[Constraint | str]:
         left = left.plus(1)
     if not masked:  # not a > b: b + 1 > a
         left, right = right.plus(1), left
-    return _compared(left, right, view.bounds)
+    return _compared(left, right, scores)
 
 
 def origin(value: SSAValue) -> str:
@@ -146,18 +178,18 @@ def origin(value: SSAValue) -> str:
     return f"the function argument %{value.name_hint}" if value.name_hint else "a function argument"
 
 
-def _added(view: View) -> list[Constraint | str] | None:
+def _added(view: View, scores: Scores) -> list[Constraint | str] | None:
     """What a sum masks that adds `view`; None when that is not 0 and minus infinity."""
     op = view.source.owner
     if (elements := constant_of(view.source)) is not None:
         if not isinstance(elements.get_element_type(), AnyFloat):
             return None
         stored = dense.values(elements) if dense.splat_value(elements) is None else (dense.splat_value(elements),)
-        return None if set(stored) - {0.0, -inf} else _pattern(view, elements, lambda x: x != 0)
+        return None if set(stored) - {0.0, -inf} else _pattern(view, elements, lambda x: x != 0, scores)
     if isinstance(op, elementwise.SelectOp):
         for masked, kept, when in ((op.on_true, op.on_false, True), (op.on_false, op.on_true, False)):
             if splat(view.operand(masked)) == -inf and splat(view.operand(kept)) == 0:
-                return conditions(view.operand(op.condition), when)
+                return conditions(view.operand(op.condition), when, scores)
     return None
 
 
@@ -188,27 +220,27 @@ def _is_truth(view: View) -> bool:
     return isinstance(op, elementwise.CastOp) and _is_truth(view.onto(op.input, []))
 
 
-def _compared(left: Integers, right: Integers, bounds: Sequence[int]) -> list[Constraint | str]:
+def _compared(left: Integers, right: Integers, scores: Scores) -> list[Constraint | str]:
     """What is masked where `left > right`."""
-    query, key = (IndexExpr.var(name, 0, n - 1) for name, n in zip((QUERY, KEY), bounds[1:], strict=True))
+    query, key = scores.query, scores.key
     text = f"it masks where {left} > {right}, at query d1 and key d2 of head d0"
     if left.leaf is not None:
         below = (right.offset - left.offset - key).constant
         if right.leaf is not None or below is None:
             return [f"{text}; only a last valid key, a causal mask and a window before the last valid key are fused"]
-        return _per_head("window", left, -below, text)
+        return _per_head("window", left, -below, text, scores)
     above = left.offset - right.offset
     if above.hi <= 0 and right.leaf is None:
         return []
     past_query, past = (above - (key - query)).constant, (above - key).constant
-    if past_query is not None and (bounds[1] > 1 or right.leaf is None):
-        return _per_head("causal", right, -past_query, text)
+    if past_query is not None and (scores.queries > 1 or right.leaf is None):
+        return _per_head("causal", right, -past_query, text, scores)
     if past is not None:
-        return _per_head("key", right, -past, text)
+        return _per_head("key", right, -past, text, scores)
     return [f"{text}; expected key > last valid key, or key > query + offset"]
 
 
-def _per_head(kind: str, value: Integers, add: int, text: str) -> list[Constraint | str]:
+def _per_head(kind: str, value: Integers, add: int, text: str, scores: Scores) -> list[Constraint | str]:
     """The constraint by `value` without its offset plus `add`: a number, or an i32 argument with one for each head."""
     leaf = value.leaf
     if leaf is None:
@@ -220,6 +252,9 @@ def _per_head(kind: str, value: Integers, add: int, text: str) -> list[Constrain
         return [f"{text}, with elements of {element}; expected i32"]
     if any(c.depends_on(name) for c in leaf.coordinates() for name in (QUERY, KEY)):
         return [f"{text}; expected one value for each head, not for each query or key"]
+    first = {HEAD: scores.head // scores.parts * scores.parts}
+    if any(c.substitute(first) != c for c in leaf.coordinates()):
+        return [f"{text}; expected one value for all parts of the keys of a head"]
     return [Constraint(kind, Bound(leaf, add, value.least, value.most))]
 
 
@@ -265,13 +300,17 @@ def _take_window(masks: Masks, bound: Bound, keys: int) -> str | None:
     return None
 
 
-def _pattern(view: View, elements: DenseIntOrFPElementsAttr[Any], masked: Any) -> list[Constraint | str]:
+def _pattern(
+    view: View, elements: DenseIntOrFPElementsAttr[Any], masked: Any, scores: Scores
+) -> list[Constraint | str]:
     """What a constant masks: `masked` says it of an array of its elements."""
     if (value := dense.splat_value(elements)) is not None:
         return [] if not masked(value) else ["it masks every score"]
     import numpy as np
 
-    heads, queries, keys = view.bounds
+    heads, queries, keys, parts = scores
+    if parts > 1:
+        return ["a constant mask where the keys are split"]
     coordinates = view.coordinates()
     if any(c.depends_on(HEAD) for c in coordinates) and heads * queries * keys > 1 << 24:
         return ["a constant mask that differs between heads"]

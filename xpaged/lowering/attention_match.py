@@ -8,15 +8,15 @@ the way is refused by name.
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from xpaged.dialects.tosa import elementwise, ops
 from xpaged.errors import XpagedError
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.transform_map import apply_chain
-from xpaged.lowering.attention_masks import HEAD, KEY, QUERY, Mask, Masks, mask_of, origin, resolve
-from xpaged.lowering.tosa_views import View
+from xpaged.lowering.attention_masks import HEAD, KEY, QUERY, Mask, Masks, Scores, mask_of, origin, resolve
+from xpaged.lowering.tosa_views import View, shape_of
 from xpaged.lowering.view_maps import position_of
 
 
@@ -44,6 +44,8 @@ class Attention:
 
     second: ops.MatMulOp
     """The product of weights and values."""
+    shape: Scores
+    """The scores' shape, as that product has them."""
     scores: View
     """What enters the softmax, below `steps`."""
     steps: list[Step] = field(default_factory=list[Step])
@@ -75,12 +77,25 @@ def attention_at(second: ops.MatMulOp) -> Attention | str:
     found = _softmax_of(second)
     if isinstance(found, str):
         return found
-    attention = Attention(second, found.scores)
+    heads, queries, keys = found.scores.bounds
+    attention = Attention(second, Scores(heads, queries, keys, _parts_of(second)), found.scores)
     attention.roles |= dict.fromkeys(found.ops, "softmax")
     attention.roles[second] = "the product of weights and values"
     _take_steps(attention)
     attention.lse = _log_sum_exp(found, attention.roles)
     return attention
+
+
+def _parts_of(second: ops.MatMulOp) -> int:
+    """Into how many parts the graph says that it splits the keys: each is a head of its own."""
+    attr = second.attributes.get("splitKV")
+    parts = attr.value.data if isinstance(attr, IntegerAttr) else 1
+    heads = shape_of(second.a)[0]
+    if parts < 1 or heads % parts:
+        raise XpagedError(
+            "splitKV does not divide the heads of a product", at=second, found=f"splitKV = {parts}, {heads} heads"
+        )
+    return parts
 
 
 def _softmax_of(second: ops.MatMulOp) -> _Softmax | str:
@@ -158,14 +173,14 @@ def _take_steps(attention: Attention) -> None:
         if isinstance(op, elementwise.CastOp) and all(_is_float(v) for v in (op.input, op.output)):
             attention.steps.insert(0, Step(view))
             view = view.onto(op.input, [])
-        elif (mask := mask_of(view)) is not None:
+        elif (mask := mask_of(view, attention.shape)) is not None:
             attention.steps.insert(0, Step(view, mask))
             found.append(mask)
             view = view.operand(mask.scores)
         else:
             break
     attention.scores = view
-    attention.masks = resolve(found, *view.bounds[1:])
+    attention.masks = resolve(found, attention.shape)
     attention.roles |= {m.op: "a mask of the attention" for m in found if m.reason is None}
     attention.roles |= {m.op: f"score region: {m.reason}" for m in found if m.reason is not None}
 
