@@ -85,7 +85,8 @@ class AffixTuningParamsPass(LevelPass):
 
 
 def _configured(config: PerfConfig, geometry: Geometry, arch: Arch, op: AttentionOp) -> AttentionParamsAttr:
-    """Tile sizes as a perf_config says: keys and query rows, both rounded up to whole matrix instructions."""
+    """Tile sizes as a perf_config says: keys and query rows, both rounded up to whole matrix instructions, and stages
+    of the key loop where there is room for them."""
     chosen = choose_params(geometry, arch).values()
     rows = min(config.rows, round_up(geometry.rows, INSTRUCTION_ROWS))
     chosen["query_waves"] = min(MAX_WAVES, round_up(rows, INSTRUCTION_ROWS) // INSTRUCTION_ROWS)
@@ -97,6 +98,8 @@ def _configured(config: PerfConfig, geometry: Geometry, arch: Arch, op: Attentio
             found=config.keys,
             expected="at most 64",
         )
+    if config.stages is not None:
+        chosen["stages"] = min(chosen["stages"], config.stages)
     while chosen["key_waves"] > 1 and (
         chosen["key_waves"] * chosen["query_waves"] > MAX_WAVES
         or lds_bytes(chosen["query_waves"], chosen["key_waves"], chosen["value_channels"], geometry.rows)

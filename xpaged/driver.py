@@ -158,10 +158,12 @@ def _lower(module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: L
     """Everything but the compiler's part: lowered, printed, described."""
     from xpaged.arch import arch_of
     from xpaged.ir.locations import set_source, source_of
+    from xpaged.lowering.perf_config import notes_of as schedule_notes
     from xpaged.passes.pipelines import lower
 
     _kernels(module)
     arch, notes = arch_of(module, arch_name)
+    notes = [*notes, *schedule_notes(module)]
     lowered = module.clone()
     set_source(lowered, source_of(module))
     lower(lowered, Level.DEVICE if to is None or to is Level.HOST else to, arch)

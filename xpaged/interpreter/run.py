@@ -32,6 +32,7 @@ from xpaged.interpreter.views import materialize
 from xpaged.ir.levels import MODULE_LEVELS, Level, level_of
 from xpaged.ir.locations import set_source, source_of
 from xpaged.lowering.kernel import argument_attributes, block_size, grid_size, is_host
+from xpaged.lowering.perf_config import notes_of as schedule_notes
 from xpaged.passes.pipelines import lower
 from xpaged.testing.bounds import unit
 
@@ -176,6 +177,8 @@ class _Run:
         levels = self._levels(level)
         if self.arch is not None or levels[-1] >= Level.GRIDWISE:
             self.report.notes += arch_of(self.module, self.arch)[1]
+        if levels[-1] >= Level.GRIDWISE:
+            self.report.notes += schedule_notes(self.module)
         rock = self._rock(levels)
         if rock is not None:
             self._take_page_tables(rock)

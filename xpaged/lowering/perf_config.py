@@ -41,21 +41,24 @@ _POSITIVE = ("mPerBlockG0", "mPerBlockG1", "nPerBlockG0")
 
 @dataclass(frozen=True)
 class Schedule:
-    """What `scheduleVersion` asks for in rocMLIR, what xpaged does, and why where that is something else."""
+    """
+    What a `scheduleVersion` is called in rocMLIR, and what it is here: with `stages = 2` K is loaded a turn of the key
+    loop ahead. `instead` says what is done where the schedule asks for something else.
+    """
 
     name: str
-    ours: str
-    why: str | None = None
+    stages: int
+    instead: str | None = None
 
 
-_DIRECT = "K and V go from their pages straight to the registers of the matrix instructions"
+_TO_REGISTERS = "pages are loaded straight to the registers of the matrix instructions, and not to LDS"
 SCHEDULES: dict[int, Schedule] = {
-    1: Schedule("Default", _DIRECT),
-    2: Schedule("DoubleBuffer", _DIRECT, "K and V are not kept in LDS, so that there is no buffer to double"),
-    3: Schedule("DirectToLDSDefault", _DIRECT, "pages are loaded to registers and not to LDS"),
-    4: Schedule("DirectToLDSDoubleBuffer", _DIRECT, "pages are loaded to registers and not to LDS"),
+    1: Schedule("Default", 1),
+    2: Schedule("DoubleBuffer", 2),
+    3: Schedule("DirectToLDSDefault", 1, _TO_REGISTERS),
+    4: Schedule("DirectToLDSDoubleBuffer", 2, _TO_REGISTERS),
 }
-"""The schedules of rocMLIR by `scheduleVersion`."""
+"""The schedules of rocMLIR by `scheduleVersion`: the one table that maps them to those of xpaged."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,11 @@ class PerfConfig:
         return self.numbers.get("scheduleVersion", 1)
 
     @property
+    def stages(self) -> int | None:
+        """Stages of the key loop that the schedule asks for; None where the string names no schedule."""
+        return SCHEDULES[self.schedule_version].stages if "scheduleVersion" in self.numbers else None
+
+    @property
     def text(self) -> str:
         """The string again."""
         return f"attn:{self.version}:{','.join(map(str, self.numbers.values()))}"
@@ -123,11 +131,11 @@ class PerfConfig:
         return replace(self, numbers={**self.numbers, "scheduleVersion": version})
 
     def note(self) -> str | None:
-        """What the schedule falls back to, and why; None when it is done as asked."""
+        """What is done in place of the schedule that is asked for; None when it is done as asked."""
         schedule = SCHEDULES[self.schedule_version]
-        if schedule.why is None:
+        if schedule.instead is None:
             return None
-        return f"schedule version {self.schedule_version} ({schedule.name}): {schedule.why}; {schedule.ours}"
+        return f"schedule version {self.schedule_version} ({schedule.name}): {schedule.instead}"
 
 
 def _check_split(config: PerfConfig, at: Operation | None, text: str) -> None:
@@ -159,7 +167,7 @@ def config_of(op: Operation) -> PerfConfig | None:
 
 
 def notes_of(module: Operation) -> list[str]:
-    """For each attention of a module, what its schedule falls back to; malformed strings are left to the passes."""
+    """What is done in place of the schedules that attentions ask for; malformed strings are left to the passes."""
     notes: list[str] = []
     for op in module.walk():
         if op.name == "rock.attention":
