@@ -69,6 +69,7 @@ _ITEMS: dict[str, _Item] = {
     "GLOBAL": _Item("#define GLOBAL __attribute__((address_space(1)))"),
     "CONSTANT": _Item("#define CONSTANT __attribute__((address_space(4)))"),
     "UNROLL": _Item('#define UNROLL _Pragma("clang loop unroll(full)")'),
+    "ROLLED": _Item('#define ROLLED _Pragma("clang loop unroll(disable)")'),
     "NEG_INF": _Item("#define NEG_INF (-__builtin_inff())"),
     "SCHED_BARRIER": _Item(
         """\
@@ -250,7 +251,7 @@ DEV void barrier() {
 }
 
 _ORDER = {name: number for number, name in enumerate(_ITEMS)}
-_WORDS = ("DEV", "LDS", "GLOBAL", "CONSTANT", "UNROLL", "NEG_INF", "SCHED_BARRIER")
+_WORDS = ("DEV", "LDS", "GLOBAL", "CONSTANT", "UNROLL", "ROLLED", "NEG_INF", "SCHED_BARRIER")
 
 # DPP controls that exchange lanes within rows of 16, and the others through ds_swizzle (within 32 lanes).
 _DPP = {1: 0xB1, 2: 0x4E, 3: 0x1B, 7: 0x141, 8: 0x128, 15: 0x140}

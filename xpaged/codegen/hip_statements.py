@@ -337,6 +337,9 @@ class Statements:
             header = f"for ({type_} {text} = {lower.text}; {text} < {upper.at(c.SHIFT)}; {count})"
             if hip.UNROLL in op.attributes:
                 header = f"{self.context.prelude.use('UNROLL')} {header}"
+            elif trips(op) is not None and any(isinstance(each, hip.LoadOp) for each in op.walk()):
+                # Unrolled unasked, it would have the loads of all its turns in registers at once.
+                header = f"{self.context.prelude.use('ROLLED')} {header}"
             block = self._nested(header, op.body.block, variables)
         self.nodes.append(block)
         for result, variable in zip(op.results, variables, strict=True):

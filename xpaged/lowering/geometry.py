@@ -116,7 +116,9 @@ def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
     key_waves = MAX_WAVES // query_waves
     value_channels = _even(geometry.value_channels, registers // (32 * value_size), INSTRUCTION_ROWS)
     step = max(INSTRUCTION_ROWS, arch.reduction_step(str(geometry.element)))
-    chunk = _even(geometry.channels, registers // (64 * max(size, 2)), step)
+    copies = arch.matrix_instruction(str(geometry.element)).copies
+    limit = min(512, registers // (32 * copies)) // max(size, 2)
+    chunk = _even(geometry.channels, limit, step)
     keys_per_tile = _keys_per_tile(geometry, registers, max(chunk * size, value_channels * value_size // 2), key_waves)
     while key_waves > 1 and (
         key_waves // 2 * keys_per_tile >= geometry.keys

@@ -197,6 +197,12 @@ XPAGED_COLLECTIVE xpaged_host::u64 __builtin_amdgcn_ballot_w64(bool vote) {
   for (unsigned i = 0; i < xpaged_host::WAVE; ++i) bits |= (xpaged_host::u64)all.value[i] << i;
   return bits;
 }
+XPAGED_COLLECTIVE xpaged_host::u32 __builtin_amdgcn_ballot_w32(bool vote) {
+  const xpaged_host::Words& all = xpaged_host::gather(XPAGED_HERE("ballot"), vote);
+  xpaged_host::u32 bits = 0;
+  for (unsigned i = 0; i < 32; ++i) bits |= (xpaged_host::u32)all.value[i] << i;
+  return bits;
+}
 
 // ---- order
 
