@@ -18,7 +18,9 @@ def command(argv: Sequence[str]) -> int:
     option = parser.add_argument
     option("file", metavar="FILE", help="MLIR text of any level; - is the standard input")
     option("--arch", metavar="A[,A]", type=list_of(), help="architectures (default: the module's own, else gfx942)")
-    option("-o", dest="folder", metavar="DIR", required=True, help="where the files go; made when it is missing")
+    option(
+        "-o", dest="folder", metavar="DIR", help="where the files go, made when it is missing; needed but for --explain"
+    )
     option(
         "--emit",
         metavar="E[,E]",
@@ -33,12 +35,27 @@ def command(argv: Sequence[str]) -> int:
         help="stop at a level and write its MLIR as NAME.ARCH.LEVEL.mlir; host: all the way",
     )
     option("--toolchain", type=one_of(*toolchains), default="auto", help=f"one of {', '.join(toolchains)}")
-    option("--explain", action="store_true", help="say on stderr what was decided on the way, and why")
+    option(
+        "--explain",
+        action="store_true",
+        help="say on stderr for every operation of a graph whether it is in the attention kernel and why, and which "
+        "tiles and schedule were chosen and why",
+    )
     args = parser.parse_args(argv)
+    if args.folder is None and not args.explain:
+        parser.error("-o DIR is missing: where the files go")
     if args.folder == "-":
         parser.error("-o takes a folder: several files are written, and none of them to the standard output")
 
     module = parse(*read_text(args.file))
+    if args.explain:
+        from xpaged.lowering.explain import explain
+
+        for name in args.arch or [None]:
+            for line in explain(module, name):
+                note(line)
+        if args.folder is None:
+            return DONE
     level = None if args.to is None else Level(args.to)
     made = compile(module, args.arch, emit=args.emit, to=level, toolchain=args.toolchain)
     kernels = made if isinstance(made, list) else [made]
