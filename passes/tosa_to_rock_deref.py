@@ -17,31 +17,36 @@ becomes
     }
 
 The address of the element at `[batch, page, i]` must be one pointer for each page, an element of a function argument
-that nothing was done to but reshaping, slicing and broadcasting, plus `i * sizeof(element)`, proved exactly. The
-arguments that hold the pointers are marked `rock.page_table`.
+that nothing was done to but reshaping, slicing and broadcasting, plus `i * sizeof(element)`, proved exactly, and
+perhaps a constant. Pages that follow one another behind one pointer are one long page. Slots for which another address
+is selected read as zeros here; an attention that reads them proves that it does not look there. The arguments that hold
+the pointers are marked `rock.page_table`.
 """
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, i64
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from xpaged.dialects import rocmlir_names
 from xpaged.dialects.rock.ops import DerefOp
 from xpaged.dialects.rock.page_tables import mark_page_table
 from xpaged.dialects.rock.views import make_chain
+from xpaged.dialects.tosa.constants import ConstOp
+from xpaged.dialects.tosa.elementwise import SelectOp
 from xpaged.dialects.tosa.ops import CustomOp
 from xpaged.errors import XpagedError
+from xpaged.ir import dense
 from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import TransformMap
 from xpaged.lowering.dead_code import erase_dead
 from xpaged.lowering.insertion import builder_before
-from xpaged.lowering.integers import Integers, integers_of
-from xpaged.lowering.tosa_views import View, shape_of, slice_map
+from xpaged.lowering.page_addresses import Guard, page_addresses
+from xpaged.lowering.tosa_views import View, reshape_maps, shape_of, slice_map
 from xpaged.lowering.view_maps import maps_of
 
 
@@ -65,22 +70,42 @@ class TosaToRockDerefPass(LevelPass):
 def convert_deref(op: CustomOp) -> DerefOp:
     """Replace one `tosa.custom` deref; XpagedError says which address it is that cannot be understood, and why."""
     addresses, pages = _checked_types(op)
-    pointers, skipped = _pointers(op, addresses, pages)
+    found = page_addresses(op, addresses, pages)
     builder = builder_before(op)
-    batch, count, size = shape_of(addresses)
-    table = make_chain(builder, pointers.source, _table_maps(pointers, (batch, count, size)))
-    deref = DerefOp(table, TensorType(pages.element_type, [batch, count, skipped + size]))
+    batch, count, size = shape = shape_of(addresses)
+    pages_held, length = (1, count * size) if found.consecutive else (count, size)
+    held = (batch, pages_held, found.skipped + length)
+    table = make_chain(builder, found.pointers.source, _table_maps(found.pointers, shape, held[1]))
+    deref = DerefOp(table, TensorType(pages.element_type, held))
     deref.result.name_hint = op.outputs[0].name_hint
     builder.insert(deref)
     mark_page_table(deref)
-    result = deref.result
-    if skipped:
-        whole = (batch, count, skipped + size)
-        result = make_chain(builder, result, [slice_map(whole, (0, 0, skipped), (batch, count, size))])
+    result = make_chain(builder, deref.result, _page_maps(shape, held, found.skipped))
+    for guard in found.guards:
+        result = _guarded(builder, guard, result)
     op.outputs[0].replace_all_uses_with(result)
     op.detach()
     op.erase()
     return deref
+
+
+def _page_maps(shape: tuple[int, ...], held: tuple[int, ...], skipped: int) -> list[TransformMap]:
+    """From the elements that the graph reads down to those of the pages: what a page skips, and pages in a row."""
+    batch, pages, _ = held
+    whole = (batch, pages, shape[1] * shape[2] // pages)
+    maps = reshape_maps(whole, shape) if whole != shape else []
+    return [*maps, *([slice_map(held, (0, 0, skipped), whole)] if skipped else [])]
+
+
+def _guarded(builder: Builder, guard: Guard, pages: SSAValue) -> SSAValue:
+    """Pages where the guard says that a slot is used, else zeros: who reads them proves that these do not matter."""
+    names = ("batch", "page", "offset")
+    condition = make_chain(builder, guard.condition.source, maps_of(guard.condition, names))
+    type = pages.type
+    assert isinstance(type, TensorType)
+    zeros = builder.insert(ConstOp(dense.splat(type, 0.0))).output
+    choices = (pages, zeros) if guard.valid else (zeros, pages)
+    return builder.insert(SelectOp(condition, *choices, type)).output
 
 
 def _checked_types(op: CustomOp) -> tuple[SSAValue, TensorType[Attribute]]:
@@ -108,64 +133,7 @@ def _checked_types(op: CustomOp) -> tuple[SSAValue, TensorType[Attribute]]:
     return addresses, result
 
 
-def _pointers(op: CustomOp, addresses: SSAValue, pages: TensorType[Attribute]) -> tuple[View, int]:
-    """The view of the pointers, in the coordinates of the addresses, and how many elements each page skips."""
-    try:
-        found = integers_of(View.of(addresses))
-    except XpagedError as error:
-        error.what = f"the addresses of a deref cannot be proved to be pointers plus offsets: {error.what}"
-        raise
-    leaf = found.leaf
-    if leaf is None:
-        raise XpagedError("the addresses of a deref come from no page table: they are constants", at=op, found=found)
-    if not isinstance(leaf.source, BlockArgument) or not isinstance(leaf.source.owner.parent_op(), FuncOp):
-        raise XpagedError(
-            "the pointers of a deref must come from a function argument",
-            at=leaf.source,
-            found=f"the result of '{cast(Operation, leaf.source.owner).name}'",
-        )
-    for coordinate in leaf.coordinates():
-        if coordinate.depends_on("d2"):
-            raise XpagedError(
-                "the elements of a page of a deref have pointers of their own",
-                at=op,
-                found=f"{found}, where d2 is the position in the page",
-                expected="one pointer for each page, broadcast along the last dimension",
-            )
-    return leaf, _skipped_elements(op, found, pages)
-
-
-def _skipped_elements(op: CustomOp, found: Integers, pages: TensorType[Attribute]) -> int:
-    """The number of elements between the pointer and the first element: the same, not negative, for every page."""
-    size = cast(Any, pages.element_type).size
-    within, rest = found.offset.split(["d2"])
-    expected = View(found.leaf.source if found.leaf else op.inputs[0], (), pages.get_shape()).coordinates()[2] * size
-    if within - within.const_term != expected:
-        raise XpagedError(
-            "the offsets in a page of a deref cannot be proved to be i * sizeof(element)",
-            at=op,
-            found=f"{found}, where d2 is the position in the page",
-            expected=f"{size}*d2 for elements of {pages.element_type}",
-        )
-    start = (within - expected + rest).constant
-    if start is None:
-        raise XpagedError(
-            "the pages of a deref do not all start at the same offset from their pointer",
-            at=op,
-            found=f"{found}, where d0 is the batch entry and d1 the page",
-        )
-    if start < 0 or start % size:
-        raise XpagedError(
-            "the pages of a deref must start a whole number of elements after their pointer",
-            at=op,
-            found=f"{start} bytes",
-            expected=f"a multiple of {size}, the size of {pages.element_type}, not negative",
-        )
-    return start // size
-
-
-def _table_maps(pointers: View, shape: tuple[int, int, int]) -> list[TransformMap]:
+def _table_maps(pointers: View, shape: tuple[int, ...], count: int) -> list[TransformMap]:
     """From `[batch, numPages, 1]` down to the argument: the pointer of each page's first element."""
-    batch, count, _ = shape
-    first = slice_map(shape, (0, 0, 0), (batch, count, 1))
-    return maps_of(pointers.under([first], (batch, count, 1)), ("batch", "page", "pointer"))
+    first = slice_map(shape, (0, 0, 0), (shape[0], count, 1))
+    return maps_of(pointers.under([first], (shape[0], count, 1)), ("batch", "page", "pointer"))

@@ -24,6 +24,7 @@ from xpaged.lowering.attention_masks import HEAD, Bound, origin
 from xpaged.lowering.attention_match import Attention, LogSumExp, attention_at
 from xpaged.lowering.insertion import builder_before
 from xpaged.lowering.kernel import KERNEL
+from xpaged.lowering.page_addresses import without_guards
 from xpaged.lowering.score_region import ScoreRegion
 from xpaged.lowering.tosa_views import View, reshape_maps, shape_of, step_of
 from xpaged.lowering.view_maps import maps_of, position_of
@@ -67,6 +68,10 @@ def _fuse(function: FuncOp, found: Attention, done: Fused) -> None:
     done.roles |= found.roles | {first: "the product of queries and keys"}
     done.roles |= {op: "score region" for op in scores.ops if op not in found.roles}
     queries, keys, values = (View.of(value).followed() for value in (first.a, first.b, second.b))
+    last_key, count = found.masks.last_key, found.shape.keys
+    if found.shape.parts == 1:
+        keys = without_guards("K", keys, last_key, count, 2, second)
+        values = without_guards("V", values, last_key, count, 1, second)
     for name, view in (("Q", queries), ("K", keys), ("V", values)):
         _expect_memory(name, view, second)
     derefs = [view.source if isinstance(view.source.owner, DerefOp) else None for view in (keys, values)]

@@ -148,14 +148,35 @@ def splat(view: View) -> int | float | None:
 
 def conditions(view: View, masked: bool, scores: Scores) -> list[Constraint | str]:
     """What is masked where a truth value is `masked`."""
-    view, masked = _truth(view, masked)
+    plain, value = _truth(view, masked)
+    if (elements := constant_of(plain.source)) is not None:
+        return _pattern(plain, elements, lambda x: (x != 0) == value, scores)
+    op = plain.source.owner
+    if isinstance(op, elementwise.LogicalOrOp if value else elementwise.LogicalAndOp):
+        return [c for operand in op.operands for c in conditions(plain.operand(operand), value, scores)]
+    found: list[Constraint | str] = []
+    for pair in comparisons(view, masked):
+        found += [pair] if isinstance(pair, str) else _compared(*pair, scores)
+    return found
+
+
+Comparison = tuple[Integers, Integers] | str
+"""`a > b` of integers; in words what is another condition."""
+
+
+def comparisons(view: View, wanted: bool, *, loose: bool = False) -> list[Comparison]:
+    """The comparisons of which at least one holds just where a truth value is `wanted`.
+
+    With `loose` one may hold elsewhere, too: `a == b` is told as `b + 1 > a`.
+    """
+    view, wanted = _truth(view, wanted)
     op = view.source.owner
-    if (elements := constant_of(view.source)) is not None:
-        return _pattern(view, elements, lambda x: (x != 0) == masked, scores)
-    if isinstance(op, elementwise.LogicalOrOp if masked else elementwise.LogicalAndOp):
-        return [c for operand in op.operands for c in conditions(view.operand(operand), masked, scores)]
-    if not isinstance(op, elementwise.GreaterOp | elementwise.GreaterEqualOp):
+    if isinstance(op, elementwise.LogicalOrOp if wanted else elementwise.LogicalAndOp):
+        return [c for operand in op.operands for c in comparisons(view.operand(operand), wanted, loose=loose)]
+    ordered = isinstance(op, elementwise.GreaterOp | elementwise.GreaterEqualOp)
+    if not ordered and not (loose and wanted and isinstance(op, elementwise.EqualOp)):
         return [f"its condition is {origin(view.source)}, not a > b or a >= b of integers"]
+    assert isinstance(op, elementwise.CompareOp)
     if not isinstance(cast(Any, op.input1.type).element_type, IntegerType):
         return ["its condition compares floats"]
     try:
@@ -163,11 +184,11 @@ def conditions(view: View, masked: bool, scores: Scores) -> list[Constraint | st
     except XpagedError as error:
         found = f", found {error.found}" if error.found is not None else ""
         return [f"its condition is not understood: {error.what}{found}"]
+    if isinstance(op, elementwise.EqualOp):
+        return [(right.plus(1), left) if right.leaf is None else (left.plus(1), right)]
     if isinstance(op, elementwise.GreaterEqualOp):
         left = left.plus(1)
-    if not masked:  # not a > b: b + 1 > a
-        left, right = right.plus(1), left
-    return _compared(left, right, scores)
+    return [(left, right) if wanted else (right.plus(1), left)]  # not a > b: b + 1 > a
 
 
 def origin(value: SSAValue) -> str:

@@ -12,14 +12,18 @@ BIASES = ("full", "key", "head", "constant")
 for each key."""
 QUERIES = ("heads", "tokens", "packed")
 """How Q is given: `[batch, heads, seq_q, ..]`, `[batch, seq_q, heads, ..]`, or a part of a larger one like this."""
+ADDRESSES = ("pointers", "guarded", "run")
+"""How the addresses of pages are made: from a pointer for each, from one that is another's where the page starts behind
+the KV index (of one KV head), or from one pointer for each sequence, behind which the pages follow one another."""
 
 
 @dataclass(frozen=True)
 class AttentionGraph:
     """An attention graph at level migraphx; `text` is its module, with one function `attention`.
 
-    Arguments in order: value pages, key pages (or values and keys when `page_size` is None), the integers that masks
-    need, Q, a bias and a mask of bytes. Tables and caches hold `layers` layers, of which `layer` is read. Results: the
+    Arguments: value pages, key pages (or values and keys when `page_size` is None), the integers that masks need, Q, a
+    bias and a mask of bytes. Tables and caches hold `layers` layers, of which `layer` is read. Results: the output, and
+    with `lse` the log-sum-exp of each row.
     output, and with `lse` the log-sum-exp of each row.
     """
 
@@ -34,6 +38,8 @@ class AttentionGraph:
     """Elements of a page of K; a page of V holds as many tokens."""
     page_header: int = 0
     """Elements before the first one that counts, in each page."""
+    addresses: str = "pointers"
+    """One of `ADDRESSES`."""
     layers: int = 2
     layer: int = 1
     element: str = "f16"
@@ -150,11 +156,10 @@ class _Writer:
         values = self.cache("value", g.dim_v, None if g.page_size is None else g.value_page_size)
         keys = self.cache("key", g.dim_qk, g.page_size)
         heads, scores = (g.batch, g.heads_q), self.scores
-        numbers = {
-            name: (self.argument(name, "si32", [g.batch, 1]), _type("si32", [g.batch, 1]))
-            for name, users in (("kv_index", {"index", "window"}), ("kv_count", {"count"}), ("offset", {"prefix"}))
-            if users & set(g.masks)
-        }
+        numbers = {"kv_index": self.kv_index} if {"index", "window"} & set(g.masks) else {}
+        for name, user in (("kv_count", "count"), ("offset", "prefix")):
+            if user in g.masks:
+                numbers[name] = self.argument(name, "si32", [g.batch, 1]), _type("si32", [g.batch, 1])
         queries = self.queries()
 
         k_type, v_type = _type(g.element, (*heads, g.dim_qk, g.seq_k)), _type(g.element, (*heads, g.seq_k, g.dim_v))
@@ -260,17 +265,8 @@ class _Writer:
             one = (g.batch, 1, *whole[2:])
             value = self.layer(value, g.element, one)
         else:
-            table = (g.batch, g.layers, g.pages)
-            value = (self.argument(f"{name}_pages", "ui64", table), _type("ui64", table))
-            value = self.layer(value, "ui64", (g.batch, 1, g.pages))
-            value = self.reshape(value, "ui64", (g.batch, g.pages, 1))
             shape = (g.batch, g.pages, page)
-            bases = self.broadcast(value, "ui64", shape)
-            size = 4 if g.element == "f32" else 2
-            first, end = g.page_header, g.page_header + page
-            offsets = self.placed(self.literal("ui64", range(size * first, size * end, size)), "ui64", 2, shape)
-            addresses = self.op("add", bases, offsets, to=_type("ui64", shape))
-            elements = self.op("deref", (addresses, _type("ui64", shape)), to=_type(g.element, shape))
+            elements = self.op("deref", self.page_addresses(name, shape), to=_type(g.element, shape))
             value = (elements, _type(g.element, shape))
         value = self.reshape(value, g.element, grouped)
         if name == "key":
@@ -279,6 +275,47 @@ class _Writer:
         repeated = (g.batch, g.heads_kv, g.heads_q // g.heads_kv, *grouped[3:])
         value = self.broadcast(value, g.element, repeated)
         return self.reshape(value, g.element, (g.batch, g.heads_q, *grouped[3:]))[0]
+
+    def page_addresses(self, name: str, shape: tuple[int, int, int]) -> tuple[str, str]:
+        """The address of each element of `[batch, pages, page]`."""
+        g, (batch, pages, page) = self.graph, shape
+        pointers = 1 if g.addresses == "run" else pages
+        table, type = (batch, g.layers, pointers), _type("ui64", shape)
+        value = (self.argument(f"{name}_pages", "ui64", table), _type("ui64", table))
+        value = self.layer(value, "ui64", (batch, 1, pointers))
+        if g.addresses == "guarded":
+            value = self.guarded(value)
+        value = self.reshape(value, "ui64", (batch, pointers, 1))
+        size = 4 if g.element == "f32" else 2
+        first, count = g.page_header, page * (pages if g.addresses == "run" else 1)
+        offsets = self.literal("ui64", range(size * first, size * (first + count), size))
+        if g.addresses == "run":
+            offsets = self.broadcast(self.reshape(offsets, "ui64", (1, pages, page)), "ui64", shape)
+        else:
+            offsets = self.placed(offsets, "ui64", 2, shape)
+        return self.op("add", self.broadcast(value, "ui64", shape), offsets, to=type), type
+
+    def guarded(self, pointers: tuple[str, str]) -> tuple[str, str]:
+        """The pointers of pages with a key up to the KV index, for the others that of the first page."""
+        g = self.graph
+        shape, type = (g.batch, 1, g.pages), pointers[1]
+        tokens = g.seq_k // g.pages
+        starts = self.literal("si32", range(0, g.seq_k, tokens))
+        starts = self.broadcast(starts, "si32", shape)
+        index = self.broadcast(self.reshape(self.kv_index, "si32", (g.batch, 1, 1)), "si32", shape)
+        unused = self.bytes((self.op("greater", starts, index, to=starts[1]), starts[1]))
+        first = _type("ui64", (g.batch, 1, 1))
+        fallback = self.op("slice", pointers, to=first, axes=[2], ends=[1], starts=[0]), first
+        fallback = self.broadcast(fallback, "ui64", shape)
+        return self.op("where", unused, fallback, pointers, to=type), type
+
+    @property
+    def kv_index(self) -> tuple[str, str]:
+        """The argument with the last valid key of each sequence."""
+        type = _type("si32", [self.graph.batch, 1])
+        if not any(each.startswith("%kv_index:") for each in self.arguments):
+            self.argument("kv_index", "si32", [self.graph.batch, 1])
+        return "kv_index", type
 
     def layer(self, value: tuple[str, str], element: str, shape: Sequence[int]) -> tuple[str, str]:
         layer = self.graph.layer

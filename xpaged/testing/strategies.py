@@ -33,7 +33,10 @@ def attention_graphs(
     if draw(st.booleans()) if paged is None else paged:
         # Any number of elements that K's pages may have, as long as V's hold as many tokens.
         page_size = draw(st.sampled_from(_divisors(heads_kv * seq_k))) * dim_qk
+    addresses = ["pointers", "pointers", "run"]
     masks = draw(st.lists(st.sampled_from(MASKS), max_size=3, unique=True).map(tuple))
+    if page_size is not None and heads_kv == 1 and "index" in masks and "window" not in masks:
+        addresses += ["guarded", "guarded"]
     return AttentionGraph(
         batch=draw(st.integers(1, 2)),
         heads_q=heads_kv * repeats,
@@ -43,6 +46,7 @@ def attention_graphs(
         dim_qk=dim_qk,
         dim_v=draw(st.sampled_from([4, 8])),
         page_size=page_size,
+        addresses=draw(st.sampled_from(addresses)),
         page_header=draw(st.sampled_from([0, 0, 3])),
         layer=draw(st.integers(0, 1)),
         element=element,
