@@ -22,6 +22,7 @@ NAMES = (
     "detect-flash-decoding",
     "bufferize",
     "sort-dimensions-memory-layout",
+    "split-kv",
     "outline-kernels",
     "affix-tuning-params",
     "gemm-to-gridwise",

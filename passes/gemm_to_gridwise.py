@@ -52,13 +52,22 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xpaged.arch import arch_of_function
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.dialects.rock.views import chain_of, make_transform
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
 from xpaged.ir.locations import copy_location
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder
-from xpaged.lowering.geometry import INSTRUCTION_ROWS, Geometry, geometry_of, launch_size, round_up, shape_of
+from xpaged.lowering.geometry import (
+    INSTRUCTION_ROWS,
+    Geometry,
+    MergeTile,
+    geometry_of,
+    launch_size,
+    round_up,
+    shape_of,
+)
 from xpaged.lowering.kernel import DESCRIPTION, MAX_GRID, set_launch
 
 
@@ -82,6 +91,8 @@ class GemmToGridwisePass(LevelPass):
                     )
                 lowered.add(op.parent_op())
                 _lower(op)
+            elif isinstance(op, MergeAttentionOp):
+                _launch_merge(op)
 
 
 def _lower(op: AttentionOp) -> None:
@@ -89,13 +100,6 @@ def _lower(op: AttentionOp) -> None:
     assert isinstance(function, func.FuncOp)
     if op.params0 is None:
         raise XpagedError("rock.attention has no tile sizes", at=op, fix="run affix-tuning-params first")
-    if op.split_kv != 1:
-        raise XpagedError(
-            "splitting the keys over workgroups is not supported yet",
-            at=op,
-            found=f"splitKV = {op.split_kv}",
-            expected=1,
-        )
     outputs = {chain_of(x).root for x in (op.out, op.lse) if x is not None}
     inputs = (op.queries, op.keys, op.values, *op.preSoftmaxElemWiseInputs, op.currentSeqLen, op.prefixOffset)
     if any(chain_of(x).root in outputs for x in inputs if x is not None):
@@ -109,7 +113,7 @@ def _lower(op: AttentionOp) -> None:
     d = round_up(sizes.channels, params["channel_chunk"])
     dv = round_up(sizes.value_channels, params["value_channels"])
     views = _Views(op, sizes)
-    grid, block = launch_size(params, arch, problems=sizes.problems, rows=n, value_channels=dv)
+    grid, block = launch_size(params, arch, problems=sizes.problems * op.split_kv, rows=n, value_channels=dv)
     if grid > MAX_GRID:
         raise XpagedError(
             "the problem needs more workgroups than one launch can have",
@@ -122,8 +126,8 @@ def _lower(op: AttentionOp) -> None:
         views.rows(op.queries, op.qTransposed is not None, ("d", "n"), (d, n), "q"),
         views.cache(op.keys, op.kTransposed is None, "key", ("d", "key"), (d, m), "k"),
         views.cache(op.values, op.vTransposed is not None, "key", ("key", "d"), (m, dv), "v"),
-        views.rows(op.out, op.oTransposed is not None, ("n", "d"), (n, dv), "o"),
-        lse=None if op.lse is None else views.vector(op.lse, n),
+        views.rows(op.out, op.oTransposed is not None, ("n", "d"), (n, dv), "o", op.split_kv),
+        lse=None if op.lse is None else views.vector(op.lse, n, op.split_kv),
         preSoftmaxElemWiseInputs=[views.scores(x, m, n) for x in op.preSoftmaxElemWiseInputs],
         currentSeqLen=None if op.currentSeqLen is None else views.per_head(op.currentSeqLen),
         prefixOffset=None if op.prefixOffset is None else views.per_head(op.prefixOffset),
@@ -136,6 +140,8 @@ def _lower(op: AttentionOp) -> None:
         prePadG0M=sizes.keys if m != sizes.keys else None,
         prePadG0N=sizes.rows if n != sizes.rows else None,
         causal=op.causal is not None,
+        splitKV=op.split_kv,
+        balancedSplit=op.balancedSplit is not None,
         slidingWindowLookBack=op.window,
         softmaxType=op.softmax_type,
         preSoftmaxBody=op.preSoftmaxBody.clone(),
@@ -147,6 +153,19 @@ def _lower(op: AttentionOp) -> None:
     Rewriter.replace_op(op, new)
     set_launch(function, grid, block)
     function.attributes[DESCRIPTION] = StringAttr(_describe(op, sizes, new))
+
+
+def _launch_merge(op: MergeAttentionOp) -> None:
+    """Fix the launch of the kernel that merges the results over parts of the keys."""
+    function = op.parent_op()
+    assert isinstance(function, func.FuncOp)
+    tile = MergeTile.of(shape_of(op.out), arch_of_function(function))
+    set_launch(function, tile.grid, tile.lanes)
+    groups, rows, channels = shape_of(op.out)
+    function.attributes[DESCRIPTION] = StringAttr(
+        f"Merges attention over {op.split_kv} parts of the keys: {groups} query heads (all batch entries), "
+        f"{rows} query rows, {channels} channels.\nA workgroup: {tile.rows} rows and {tile.channels} channels."
+    )
 
 
 def _describe(op: AttentionOp, sizes: Geometry, new: GridwiseAttentionAccelOp) -> str:
@@ -177,6 +196,11 @@ def _describe(op: AttentionOp, sizes: Geometry, new: GridwiseAttentionAccelOp) -
             f"K and V lie in pages: {pages[0][1]} of {pages[0][2]} elements (K) and {pages[1][1]} of {pages[1][2]} (V) "
             "a batch entry, anywhere in memory."
         )
+    if op.split_kv > 1:
+        shares = "of the keys that are not masked" if op.balancedSplit is not None else "of all keys"
+        lines.append(
+            f"The keys are split into {op.split_kv} parts {shares}, each with workgroups and a result of its own."
+        )
     params = new.params0
     assert params is not None
     values = params.values()
@@ -201,19 +225,32 @@ class _Views:
         copy_location(self.op, view.owner) if view is not value else None  # pyright: ignore
         return view
 
-    def _problems(self, value: SSAValue, names: tuple[str, ...]) -> SSAValue:
-        """Split the query heads into problems and folded heads: `[g, names...]` -> `[g, r, names...]`."""
-        split = Builder(("head", *names), shape_of(value)).unmerge(
-            ("g", "r"), "head", (self.sizes.problems, self.sizes.fold)
+    def _problems(self, value: SSAValue, names: tuple[str, ...], parts: int = 1) -> SSAValue:
+        """Split the query heads into problems and folded heads: `[g, names...]` -> `[g, r, names...]`; with a result
+        for each of several parts of the keys, `[g * parts, names...]` -> `[g, r, parts, names...]` and the parts go
+        along with the problems: `[g * parts, r, names...]`."""
+        heads = Builder(("head", *names), shape_of(value))
+        problems, fold = self.sizes.problems, self.sizes.fold
+        if parts == 1:
+            return self._apply(value, heads.unmerge(("g", "r"), "head", (problems, fold)).pass_through(*names))
+        value = self._apply(
+            value, heads.unmerge(("g", "r", "part"), "head", (problems, fold, parts)).pass_through(*names)
         )
-        return self._apply(value, split.pass_through(*names))
+        merged = Builder(("g", "r", "part", *names), shape_of(value)).merge("gp", ("g", "part"))
+        return self._apply(value, merged.pass_through("r", *names))
 
     def rows(
-        self, value: SSAValue, transposed: bool, order: tuple[str, str], padded: tuple[int, int], hint: str
+        self,
+        value: SSAValue,
+        transposed: bool,
+        order: tuple[str, str],
+        padded: tuple[int, int],
+        hint: str,
+        parts: int = 1,
     ) -> SSAValue:
         """Q or the output, `[heads, queries, channels]`, as `[g, order...]` with folded and padded rows."""
         names = ("d", "i") if transposed else ("i", "d")
-        value = self._problems(value, names)
+        value = self._problems(value, names, parts)
         merged = Builder(("g", "r", *names), shape_of(value)).pass_through("g")
         for name in order:
             merged = merged.merge("n", ("i", "r")) if name == "n" else merged.pass_through("d")
@@ -244,14 +281,20 @@ class _Views:
             pad = pad.pass_through(name) if have == want else pad.pad(name, 0, want - have)
         return self._apply(value, pad, hint)
 
-    def vector(self, value: SSAValue, n: int) -> SSAValue:
+    def vector(self, value: SSAValue, n: int, parts: int) -> SSAValue:
         """The LSE, `[heads, queries]`, as `[g, n]`."""
-        value = self._problems(value, ("i",))
+        value = self._problems(value, ("i",), parts)
         merged = Builder(("g", "r", "i"), shape_of(value)).pass_through("g").merge("n", ("i", "r"))
         return self._pad(self._apply(value, merged), ("n",), (n,), "lse")
 
     def scores(self, value: SSAValue, m: int, n: int) -> SSAValue:
         """An extra score input, `[heads, queries, keys]`, as `[g, key, n]`."""
+        if self.op.has_split_scores:
+            heads = Builder(("hp", "i", "key"), shape_of(value))
+            count = (shape_of(value)[0] // self.op.split_kv, self.op.split_kv)
+            value = self._apply(value, heads.unmerge(("head", "part"), "hp", count).pass_through("i", "key"))
+            whole = Builder(("head", "part", "i", "key"), shape_of(value)).pass_through("head", "i")
+            value = self._apply(value, whole.merge("keys", ("part", "key")))
         value = self._problems(value, ("i", "key"))
         merged = Builder(("g", "r", "i", "key"), shape_of(value)).pass_through("g", "key").merge("n", ("i", "r"))
         return self._pad(self._apply(value, merged), ("key", "n"), (m, n), None)

@@ -70,11 +70,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from xpaged.dialects.rock.attention import GridwiseAttentionAccelOp
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
 from xpaged.lowering.attention_tiles import AttentionTiles
-from xpaged.lowering.tile_checks import check_tiles
+from xpaged.lowering.merge_tiles import MergeTiles
+from xpaged.lowering.tile_checks import check_merge, check_tiles
 
 
 @dataclass(frozen=True)
@@ -94,3 +96,6 @@ class GridwiseToTilePass(LevelPass):
                 lowered.add(op.parent_op())
                 check_tiles(op)
                 AttentionTiles(op).run()
+            elif isinstance(op, MergeAttentionOp):
+                check_merge(op)
+                MergeTiles(op).run()

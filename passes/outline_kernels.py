@@ -66,6 +66,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from xpaged.dialects.rock.attention import AttentionOp
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
 from xpaged.ir.locations import copy_location
@@ -97,7 +98,7 @@ def _computes(op: Operation) -> bool:
 
 def _written(op: Operation) -> Sequence[SSAValue]:
     """The operands that an operation writes to; all of them where that is not known."""
-    if isinstance(op, AttentionOp):
+    if isinstance(op, AttentionOp | MergeAttentionOp):
         return [value for value in (op.out, op.lse) if value is not None]
     if isinstance(op, GenericOp):
         return op.outputs
@@ -107,6 +108,8 @@ def _written(op: Operation) -> Sequence[SSAValue]:
 
 
 def _kind(op: Operation) -> str:
+    if isinstance(op, MergeAttentionOp):
+        return "merge"
     return "attention" if isinstance(op, AttentionOp) else "elementwise"
 
 

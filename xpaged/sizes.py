@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import Literal
 
 from xdsl.builder import Builder
 from xdsl.dialects.arith import AddfOp, ConstantOp, ExtFOp, ExtSIOp, MulfOp, SIToFPOp, SubiOp
@@ -78,6 +79,7 @@ class AttentionProblem:
     bias: bool = False
     lse: bool = False
     split_kv: int = 1
+    merge: bool = False
     softmax_dtype: str = "f32"
     trans_q: bool = False
     trans_k: bool = False
@@ -105,12 +107,8 @@ class AttentionProblem:
                 found=f"heads_q = {self.heads_q}, heads_kv = {self.heads_kv}",
                 expected="heads_q a multiple of heads_kv",
             )
-        if self.split_kv > 1 and not self.lse:
-            raise XpagedError(
-                "a split over the keys needs the log-sum-exp of each part, to merge the parts",
-                found=f"split_kv = {self.split_kv}",
-                fix="ask for the LSE output too",
-            )
+        if self.merge and self.split_kv == 1:
+            raise XpagedError("there is nothing to merge without a split", fix="give split_kv, the number of parts")
         if self.prefix_offset is not False and not self.causal:
             raise XpagedError("a prefix offset moves the causal diagonal, so it needs causal", fix="add causal")
         if self.sliding_window is not None and self.kv_index is False:
@@ -147,7 +145,7 @@ class AttentionProblem:
             ("Q", (self.batch, self.heads_q, self.seq_q, self.dim_qk)),
             ("K", (self.batch, self.heads_kv, self.seq_k, self.dim_qk)),
             ("V", (self.batch, self.heads_kv, self.seq_k, self.dim_v)),
-            ("the output", (self.batch, self.heads_q, self.split_kv, self.seq_q, self.dim_v)),
+            ("the output", (self.batch, self.heads_q, self.parts, self.seq_q, self.dim_v)),
             ("an input of the scores", scores),
         ):
             size = prod(shape) * self.value_type.size
@@ -182,6 +180,11 @@ class AttentionProblem:
                 found=f"page_size * dim_v / dim_qk = {self.page_size} * {self.dim_v} / {self.dim_qk}",
                 expected="a whole number",
             )
+
+    @cached_property
+    def parts(self) -> int:
+        """How many results there are for each row: those of the parts of the keys, or 1 where these are merged."""
+        return self.split_kv if self.lse and not self.merge else 1
 
     @cached_property
     def groups(self) -> int:
@@ -235,7 +238,8 @@ def attention(
     sliding_window: int | None = None,
     scale: float | None = None,
     lse: bool = False,
-    split_kv: int = 1,
+    split_kv: int | Literal["auto"] = 1,
+    merge: bool = False,
     arch: str | None = None,
     name: str = "rock_attention",
 ) -> ModuleOp:
@@ -251,6 +255,10 @@ def attention(
     `sliding_window` keeps that many keys before the last valid one. `scale` multiplies the scores. `lse` adds the
     log-sum-exp of each row as an output.
 
+    `split_kv` spreads the keys over that many workgroups, or over as many as fill the device (`"auto"`), and a second
+    kernel merges what they give. With `lse`, the outputs are instead the results of the parts, `[.. * split_kv, ...]`
+    (part `i` has the keys from `i * c` on, c = seq_k / split_kv rounded up), unless `merge` asks for the merged ones.
+
     Raises XpagedError, with the numbers, when the sizes do not fit together.
     """
     if page_tokens is not None:
@@ -262,7 +270,8 @@ def attention(
     heads_kv = heads_q if heads_kv is None else heads_kv
     if page_size is not None and num_pages is None:
         num_pages = max(1, heads_kv * seq_k * dim_qk // max(1, page_size))
-    return build(
+    automatic = split_kv == "auto"
+    module = build(
         AttentionProblem(
             batch=batch,
             heads_q=heads_q,
@@ -280,11 +289,23 @@ def attention(
             sliding_window=sliding_window,
             scale=scale,
             lse=lse,
-            split_kv=split_kv,
+            split_kv=1 if split_kv == "auto" else split_kv,
+            merge=merge and not automatic,
             arch=arch,
             name=name,
         )
     )
+    if automatic:
+        _split(module, "auto")
+    return module
+
+
+def _split(module: ModuleOp, parts: int | Literal["auto"]) -> None:
+    """Split the keys of a module's attention, with a merge behind it."""
+    from xpaged.context import context
+    from xpaged.passes.split_kv import SplitKvPass
+
+    SplitKvPass(parts).apply(context(), module)
 
 
 @dataclass
@@ -310,7 +331,7 @@ def build(p: AttentionProblem) -> ModuleOp:
     """
     p.check()
     element, softmax = p.value_type, SOFTMAX_DTYPES[p.softmax_dtype]
-    rows = p.groups * p.split_kv * p.seq_q
+    rows = p.groups * p.parts * p.seq_q
     args = _Arguments()
     q = args.add("q", p.groups * p.seq_q * p.dim_qk, p.element_type)
     k = _cache_argument(args, p, "k", p.dim_qk, p.element_type)
@@ -363,7 +384,7 @@ def build(p: AttentionProblem) -> ModuleOp:
             vTransposed=p.trans_v,
             oTransposed=p.trans_o,
             causal=p.causal,
-            splitKV=p.split_kv,
+            splitKV=p.parts,
             slidingWindowLookBack=p.sliding_window,
             softmaxType=softmax,
             preSoftmaxBody=_score_region(p),
@@ -385,6 +406,8 @@ def build(p: AttentionProblem) -> ModuleOp:
     mark_page_tables(func)
     module = ModuleOp([func])
     module.verify()
+    if p.split_kv > p.parts:
+        _split(module, p.split_kv)
     return module
 
 

@@ -15,7 +15,20 @@ from xpaged.arch import archs, get_arch
 from xpaged.dialects.rock.attention import AttentionOp
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
-from xpaged.lowering.geometry import MAX_WAVES, Geometry, bytes_of, choose_params, geometry_of, lds_bytes, round_up
+from xpaged.lowering.geometry import (
+    ENOUGH,
+    MAX_PARTS,
+    MAX_WAVES,
+    MIN_PART_KEYS,
+    Geometry,
+    MergeTile,
+    bytes_of,
+    choose_params,
+    choose_split,
+    geometry_of,
+    lds_bytes,
+    round_up,
+)
 from xpaged.sizes import AttentionProblem
 
 
@@ -161,3 +174,57 @@ def test_without_key_waves_there_is_no_lds() -> None:
     assert kernel_of(module).attributes["rock.lds_bytes"] == IntegerAttr(0, 64)
     assert not ops_of(module, "hip.lds_alloc", "hip.barrier")
     assert lds_bytes(4, 1, 512, 64) == 0
+
+
+def decode(batch: int, heads: int, keys: int) -> Geometry:
+    return Geometry(batch * heads, 4, 4, 1, keys, 128, 128, f16, f16)
+
+
+@pytest.mark.parametrize(
+    ("batch", "heads", "keys", "least", "most"),
+    [
+        (1, 8, 8192, 16, 32),  # eight workgroups on 304 units: split as far as parts stay large enough
+        (1, 8, 512, 2, 2),
+        (1, 8, 511, 1, 1),  # too short
+        (64, 8, 8192, 1, 1),  # fills the device by itself
+        (16, 8, 8192, 2, 3),
+        (1, 1, 2**20, MAX_PARTS * 3 // 4, MAX_PARTS),
+    ],
+)
+def test_the_split_fills_the_device(batch: int, heads: int, keys: int, least: int, most: int) -> None:
+    assert least <= choose_split(decode(batch, heads, keys), get_arch("gfx942")) <= most
+
+
+@given(st.integers(1, 600), st.integers(1, 16), st.integers(1, 100_000))
+@settings(max_examples=100)
+def test_a_split_is_clamped(batch: int, heads: int, keys: int) -> None:
+    for arch in archs().values():
+        parts = choose_split(decode(batch, heads, keys), arch)
+        assert 1 <= parts <= MAX_PARTS
+        assert parts == 1 or parts * MIN_PART_KEYS <= keys
+        assert parts == 1 or batch * heads < ENOUGH * arch.compute_units
+
+
+def test_tiles_fit_the_keys_of_a_part() -> None:
+    """Half the keys a workgroup: no wave has more than it needs."""
+    arch = get_arch("gfx942")
+    whole, part = (Geometry(8, 4, 4, 1, 512, 128, 128, f16, f16, split) for split in (1, 16))
+    assert part.part_keys == 32
+    step = {
+        g.split: c["keys_per_tile"] * c["key_waves"] for g in (whole, part) for c in [choose_params(g, arch).values()]
+    }
+    assert step[16] <= 32 < step[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((8, 1, 128), MergeTile(4, 64, 2, 2, 64)),
+        ((3, 5, 80), MergeTile(16, 16, 1, 5, 64)),
+        ((1, 1, 5), MergeTile(32, 8, 1, 1, 64)),
+    ],
+)
+def test_the_tile_of_a_merge(shape: tuple[int, int, int], expected: MergeTile) -> None:
+    tile = MergeTile.of(shape, get_arch("gfx942"))
+    assert tile == expected
+    assert tile.grid == expected.row_blocks * expected.channel_blocks

@@ -141,8 +141,7 @@ def test_the_description_names_the_problem_and_its_masks() -> None:
 
 ATTENTION = """rock.attention{{
     qk = %q * %k : memref<1x4x16xf16>, memref<1x16x8xf16>
-    {clauses}
-    %o = softmax(qk) * %v : memref<1x8x16xf16> -> memref<{out}x16xf16>
+    %o = softmax(qk) * %v : memref<1x8x16xf16> -> memref<1x4x16xf16>
   }} {{{attributes}}}"""
 PARAMS = (
     "params0 = #rock.attention_params<keys_per_tile = 16, query_waves = 1, key_waves = 1, channel_chunk = 16, "
@@ -150,10 +149,10 @@ PARAMS = (
 )
 
 
-def refused(*attributes: str, clauses: str = "", out: str = "1x4", twice: bool = False) -> XpagedError:
-    body = ATTENTION.format(clauses=clauses, attributes=", ".join(attributes), out=out)
+def refused(*attributes: str, twice: bool = False) -> XpagedError:
+    body = ATTENTION.format(attributes=", ".join(attributes))
     text = f"""func.func @f(%q: memref<1x4x16xf16>, %k: memref<1x16x8xf16>, %v: memref<1x8x16xf16>,
-      %o: memref<{out}x16xf16>, %lse: memref<{out}xf32>) attributes {{rock.kernel}} {{
+      %o: memref<1x4x16xf16>) attributes {{rock.kernel}} {{
   {body}
   {body if twice else ""}
   return
@@ -168,8 +167,6 @@ def refused(*attributes: str, clauses: str = "", out: str = "1x4", twice: bool =
 def test_what_is_refused() -> None:
     assert refused().what == "rock.attention has no tile sizes"
     assert refused().fix == "run affix-tuning-params first"
-    split = refused(PARAMS, "splitKV = 2 : i32", clauses="lse = %lse : memref<2x4xf32>", out="2x4")
-    assert (split.what, split.found) == ("splitting the keys over workgroups is not supported yet", "splitKV = 2")
     assert refused(PARAMS, twice=True).what == "a kernel holds one attention: the launch is made for it"
 
 

@@ -1,5 +1,6 @@
 """The bounds: never exceeded by arithmetic that rounds as it may, and small enough that mistakes exceed them."""
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -44,6 +45,49 @@ def computed(p: oracle.Problem, types: bounds.Types, worst: bool = False) -> tup
         m = new
     out = (acc / total[:, None]).astype(types.out).astype(np.float64)
     return out, (np.log(total) + m / log2e).astype(types.lse).astype(np.float64)
+
+
+def merged(p: oracle.Problem, types: bounds.Types) -> tuple[Any, Any]:
+    """Parts as a kernel computes them, in f32, and merged as one does."""
+    parts = [computed(p.part(i, types.parts), replace(types, out=F32, lse=F32)) for i in range(types.parts)]
+    out, lse = (np.stack([part[i] for part in parts]).astype(np.float32) for i in range(2))
+    top = lse.max(axis=0)
+    weights = np.exp2((lse - top) * np.float32(np.log2(np.e)))
+    total, acc = np.zeros_like(top), np.zeros_like(out[0])
+    for weight, each in zip(weights, out, strict=True):
+        total, acc = total + weight, acc + weight[:, None] * each
+    whole = top + np.log2(total) * np.float32(np.log(2))
+    return (acc / total[:, None]).astype(types.out).astype(np.float64), whole.astype(np.float64)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16, F32], ids=str)
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([0.05, 0.5, 1.5, 4.0]), parts=st.sampled_from([2, 3, 5, 8]))
+def test_merged_parts_stay_inside(dtype: Any, seed: int, size: float, parts: int) -> None:
+    p = problem(seed, dtype, rows=4, keys=40, channels=12, size=size)
+    types = bounds.Types(dtype, dtype, F32, F32, parts=parts)
+    head = oracle.attend(p, 0, np.arange(4))
+    out_bound, lse_bound = bounds.attention(p, 0, np.arange(4), head, types)
+    plain = bounds.attention(p, 0, np.arange(4), head, replace(types, parts=1))
+    assert (plain[0] <= out_bound).all()
+    with np.errstate(all="ignore"):
+        out, lse = merged(p, types)
+    assert (np.abs(out - head.out) <= out_bound).all()
+    assert (np.abs(lse - head.lse) <= lse_bound).all()
+
+
+def test_the_bound_of_a_merge_is_no_excuse() -> None:
+    """A part that is left out of the merge, or weighs as the next one does, lies far outside."""
+    p = problem(0, F16, rows=8, keys=64, channels=16)
+    types = bounds.Types(F16, F16, F32, F32, parts=4)
+    head = oracle.attend(p, 0, np.arange(8))
+    out_bound, lse_bound = bounds.attention(p, 0, np.arange(8), head, types)
+    parts = [oracle.attend(p.part(i, 4), 0) for i in range(4)]
+    out, lse = np.stack([h.out for h in parts])[None], np.stack([h.lse for h in parts])[None]
+    less = oracle.merge(out[:, 1:], lse[:, 1:])
+    rolled = oracle.merge(out, np.roll(lse, 1, axis=1))
+    assert (np.abs(less[0][0] - head.out) > 3 * out_bound).any()
+    assert (np.abs(less[1][0] - head.lse) > 100 * lse_bound).all()
+    assert (np.abs(rolled[0][0] - head.out) > 3 * out_bound).any()
 
 
 @pytest.mark.parametrize("dtype", [F16, BF16, F32], ids=str)

@@ -97,6 +97,27 @@ def test_merging_parts_gives_the_whole(problem: oracle.Problem, parts: int) -> N
     np.testing.assert_allclose(merged[1], lse, atol=1e-12)
 
 
+@given(problems(), st.integers(1, 7))
+def test_parts_of_a_problem_give_the_whole(problem: oracle.Problem, parts: int) -> None:
+    """Also parts without a key: masks count all keys, not those of the part."""
+    out, lse = oracle.attention(problem)
+    pieces = [oracle.attention(problem.part(i, parts)) for i in range(parts)]
+    merged = oracle.merge(*(np.stack([p[i] for p in pieces], axis=1) for i in range(2)))
+    np.testing.assert_allclose(merged[0], out, atol=1e-12)
+    np.testing.assert_allclose(merged[1], lse, atol=1e-12)
+
+
+def test_the_keys_of_a_part() -> None:
+    """Seven keys in three parts are 3, 3 and 1; in five 2, 2, 2, 1 and none."""
+    x = np.arange(7.0).reshape(1, 7, 1)
+    p = oracle.Problem(np.ones((1, 1, 1)), np.zeros((1, 7, 1)), x)
+    for parts, expected in ((3, [[0, 1, 2], [3, 4, 5], [6]]), (5, [[0, 1], [2, 3], [4, 5], [6], []])):
+        for i, keys in enumerate(expected):
+            out, lse = oracle.attention(p.part(i, parts))
+            assert out.item() == pytest.approx(np.mean(keys) if keys else 0)
+            assert np.exp(lse.item()) == pytest.approx(len(keys))
+
+
 def test_a_kv_index_below_minus_one_is_an_error() -> None:
     x = np.zeros((1, 1, 1))
     with pytest.raises(ValueError, match="below -1"):

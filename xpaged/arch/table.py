@@ -80,6 +80,11 @@ class Arch:
     max_workgroup: int  # lanes
     matrix: tuple[MatrixInstruction, ...]
 
+    @property
+    def compute_units(self) -> int:
+        """Compute units of the smallest usual part (of one die, where each die is a device)."""
+        return _COMPUTE_UNITS[self.name]
+
     def matrix_instruction(self, operand: str, reduction: int = 0) -> MatrixInstruction:
         """The preferred instruction for operands of element type `operand` among those that cut `reduction` indices
         into whole steps; refuses a type without one."""
@@ -206,6 +211,12 @@ _TABLE = (
     _rdna4("gfx1200", "Radeon RX 9060"),
     _rdna4("gfx1201", "Radeon RX 9070"),
 )
+
+_COMPUTE_UNITS = {
+    **{"gfx908": 120, "gfx90a": 104, "gfx942": 304, "gfx950": 256},
+    **{"gfx1100": 84, "gfx1101": 54, "gfx1102": 28, "gfx1103": 12, "gfx1150": 16, "gfx1151": 32, "gfx1152": 8},
+    **{"gfx1200": 28, "gfx1201": 56},
+}
 
 DEFAULT_ARCH = "gfx942"
 

@@ -150,6 +150,7 @@ def problem_of(values: Mapping[str, Any]) -> AttentionProblem:
         bias=values["with_attn_bias"],
         lse=values["return_lse"],
         split_kv=values["split_kv"],
+        merge=values["merge_split_kv"],
         trans_q=values["transQ"],
         trans_k=values["transK"],
         trans_v=values["transV"],

@@ -77,7 +77,7 @@ class _Functions:
         made = [_filled(self.p, self.inputs, h.data)]
         if h.kernel:
             made.append(self._wrapper())
-            if self.p.split_kv > 1 and h.reference is not None:
+            if self.p.parts > 1 and h.reference is not None:
                 made.append(_merge(self.p, self.kernel_types))
         if h.reference is not None:
             made.append(naive_attention(self.p, h.reference))
@@ -158,7 +158,7 @@ class _Functions:
         """The type of the result that is compared: parts over the keys are merged first."""
         type_ = self.kernel_types[output]
         (size,) = type_.get_shape()
-        return MemRefType(type_.element_type, [size // self.p.split_kv])
+        return MemRefType(type_.element_type, [size // self.p.parts])
 
     def _print(self, f: HostFunction, value: SSAValue) -> None:
         type_ = value.type
@@ -196,7 +196,7 @@ class _Functions:
         return f.finish()
 
     def _compare(self, f: HostFunction, memory: dict[str, SSAValue], expected: dict[str, SSAValue]) -> None:
-        if self.p.split_kv > 1:
+        if self.p.parts > 1:
             merged = {name: self._compared(name) for name in self.outputs}
             new = {name: f.alloc(f"{name}_merged", t.element_type, t.get_shape()) for name, t in merged.items()}
             f.call("rock_attention_merge", memory["lse"], memory["out"], new["lse"], new["out"])
@@ -289,14 +289,14 @@ def _signed(value: int) -> int:
 def _merge(p: AttentionProblem, types: dict[str, MemRefType[Attribute]]) -> FuncOp:
     """Joins the results over parts of the keys, weighted by the exponentials of their LSEs; empty parts weigh 0."""
     arguments: Arguments = []
-    for suffix, share in (("", 1), ("_merged", p.split_kv)):
+    for suffix, share in (("", 1), ("_merged", p.parts)):
         for name in ("lse", "out"):
             (size,) = types[name].get_shape()
             arguments.append((name + suffix, MemRefType(types[name].element_type, [size // share])))
     f = HostFunction("rock_attention_merge", arguments)
     rows = (p.groups, p.seq_q)
-    parts = f.view(f.arguments["lse"], (p.groups, p.split_kv, p.seq_q))
-    shape = (p.groups, p.split_kv, *((p.dim_v, p.seq_q) if p.trans_o else (p.seq_q, p.dim_v)))
+    parts = f.view(f.arguments["lse"], (p.groups, p.parts, p.seq_q))
+    shape = (p.groups, p.parts, *((p.dim_v, p.seq_q) if p.trans_o else (p.seq_q, p.dim_v)))
     outs = f.view(f.arguments["out"], shape)
     merged = f.view(f.arguments["out_merged"], (shape[0], *shape[2:]))
     merged_lse = f.view(f.arguments["lse_merged"], rows)

@@ -116,9 +116,13 @@ FEATURES = (
         kind="int",
         default=1,
         least=1,
-        needs=("return_lse",),
-        needed_by="the parts of a split are merged by their log-sum-exp",
-        help="parts that the keys are split into, each with results of its own",
+        help="parts that the keys are split into; with return_lse each has results of its own, else they are merged",
+    ),
+    Option(
+        name="merge_split_kv",
+        kind="bool",
+        default=False,
+        help="merge the results of the parts with return_lse too",
     ),
     Option(name="paged-attention", kind="bool", default=False, help="K and V are tables of page addresses"),
     Option(

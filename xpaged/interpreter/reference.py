@@ -15,12 +15,13 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Operation
 
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, Maker, OpCode, Program, RegionCode, Value
 from xpaged.interpreter.inputs import Argument, Inputs, entry_of
 from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, dtype_of, is_float
-from xpaged.interpreter.rules.rock import Operands, clamped, key_range
+from xpaged.interpreter.rules.rock import Operands, clamped, key_range, whole_scores
 from xpaged.interpreter.views import MemRef, materialize, positions, strides_of, view_through
 from xpaged.testing import bounds, oracle
 
@@ -48,12 +49,26 @@ class Attention:
     v: Cells | None
     parts: int
     out: tuple[int, Array] | None
-    """Where the buffer that the output goes to starts, and the position of each element, `[G, parts, Sq, Dv]`."""
+    """Where the buffer that the output goes to starts, and the position of each element, `[G * parts, Sq, Dv]`."""
     lse: tuple[int, Array] | None
 
     def solve(self, graphs: Sequence[np.dtype[Any] | None]) -> list[tuple[bounds.Bounded, bounds.Bounded]]:
-        """Output `[G, Sq, Dv]` and LSE `[G, Sq]` by the oracle, bounded for each of `graphs` (see `references`)."""
-        p = self.problem
+        """Output `[G * parts, Sq, Dv]` and LSE `[G * parts, Sq]` by the oracle, bounded for each of `graphs` (see
+        `references`)."""
+        if self.parts == 1:
+            return self._solve(self.problem, self.types, graphs)
+        parts = [self._solve(self.problem.part(i, self.parts), self.types, graphs) for i in range(self.parts)]
+        return [(_woven([p[i][0] for p in parts]), _woven([p[i][1] for p in parts])) for i in range(len(graphs))]
+
+    def merged(self, out: np.dtype[Any], lse: np.dtype[Any]) -> tuple[bounds.Bounded, bounds.Bounded]:
+        """What a merge of the parts gives: output `[G, Sq, Dv]` in type `out` and LSE `[G, Sq]` in type `lse`."""
+        types = replace(self.types, out=out, lse=lse, parts=self.parts)
+        return self._solve(self.problem, types, [None])[0]
+
+    @staticmethod
+    def _solve(
+        p: oracle.Problem, kernel: bounds.Types, graphs: Sequence[np.dtype[Any] | None]
+    ) -> list[tuple[bounds.Bounded, bounds.Bounded]]:
         shape = (p.heads, p.q.shape[1], p.v.shape[2])
         out, lse = np.empty(shape), np.empty(shape[:2])
         errors = [(np.empty(shape), np.empty(shape[:2])) for _ in graphs]
@@ -64,7 +79,7 @@ class Attention:
                 head = oracle.attend(p, g, rows)
                 out[g, rows], lse[g, rows] = head.out, head.lse
                 for graph, (out_error, lse_error) in zip(graphs, errors, strict=True):
-                    types = replace(self.types, graph=graph)
+                    types = replace(kernel, graph=graph)
                     out_error[g, rows], lse_error[g, rows] = bounds.attention(p, g, rows, head, types)
         return [(bounds.Bounded(out.copy(), e), bounds.Bounded(lse.copy(), f)) for e, f in errors]
 
@@ -83,38 +98,29 @@ class Expected:
 
 
 @dataclass
-class Merged:
-    """An output and an LSE that hold results over parts of the keys: only what the parts give together is known.
-
-    `numbers` are the two results, `positions` where their elements `[G, parts, Sq, Dv]` and `[G, parts, Sq]` lie.
-    """
-
-    numbers: tuple[int, int]
-    positions: tuple[Array, Array]
-    expected: tuple[Expected, Expected]
-
-    def merge(self, out: Array, lse: Array) -> tuple[Array, Array]:
-        """The merged results, flat, of the two outputs (flat, in memory order)."""
-        merged = oracle.merge(out[self.positions[0]], lse[self.positions[1]])
-        return merged[0].reshape(-1), merged[1].reshape(-1)
-
-
-@dataclass
 class Reference:
     """The expected outputs of a module, by result number; `attentions` are what they were computed from."""
 
     outputs: dict[int, Expected] = field(default_factory=dict[int, Expected])
-    merged: list[Merged] = field(default_factory=list[Merged])
+    split: list[tuple[Attention, tuple[int | None, int | None]]] = field(
+        default_factory=list[tuple[Attention, tuple[int | None, int | None]]]
+    )
+    """Attentions with results over parts of the keys, and which outputs these are."""
     attentions: list[Attention] = field(default_factory=list[Attention])
 
 
 def whole(reference: Reference) -> Reference:
     """What a computation gives that does not split the keys: for results over parts, what the parts give together."""
     outputs = dict(reference.outputs)
-    for each in reference.merged:
-        for number, at, expected in zip(each.numbers, each.positions, each.expected, strict=True):
-            order = np.argsort(at[:, 0], axis=None)  # the whole result lies in memory as each part does
-            outputs[number] = Expected(expected.value[order], expected.bound[order])
+    for attention, numbers in reference.split:
+        results = attention.merged(attention.types.out, attention.types.lse)
+        for target, number, result in zip((attention.out, attention.lse), numbers, results, strict=True):
+            if target is None or number is None:
+                continue
+            at = target[1].reshape(len(result.value), attention.parts, -1)[:, 0]
+            order = np.argsort(at, axis=None)  # the whole result lies in memory as each part does
+            error = np.broadcast_to(result.error, result.shape)
+            outputs[number] = Expected(result.value.reshape(-1)[order], error.reshape(-1)[order])
     return Reference(outputs)
 
 
@@ -170,7 +176,12 @@ class _Evaluation:
         self.computed: set[int] = set()
         """Where buffers start that attention has written: they do not hold what it computes."""
         self.attentions: list[Attention] = []
-        rules: dict[type[Operation], Maker] = {AttentionOp: self._rule, GridwiseAttentionAccelOp: self._rule}
+        self.merges: list[tuple[tuple[int, Array] | None, bounds.Bounded]] = []
+        rules: dict[type[Operation], Maker] = {
+            AttentionOp: self._rule,
+            GridwiseAttentionAccelOp: self._rule,
+            MergeAttentionOp: self._merge_rule,
+        }
         self.program = Program(module, exact=True, rules=rules)
 
     def run(self) -> Reference:
@@ -191,40 +202,37 @@ class _Evaluation:
         return found
 
     def _written(self, found: Reference) -> None:
-        """Expected contents of the arguments that attention writes."""
+        """Expected contents of the outputs that attention writes."""
         assert self.solutions is not None
         for number, attention in enumerate(self.attentions):
-            if attention.out is None:
+            targets = [t for t in (attention.out, attention.lse) if t is not None and self._argument(t[0]) is not None]
+            if not targets:
                 continue
-            solved = self.solutions.of(number, attention)
-            if attention.parts > 1:
-                self._merged(found, attention, *solved)
-                continue
-            for target, value in zip((attention.out, attention.lse), solved, strict=True):
-                if target is None or (arg := self._argument(target[0])) is None:
-                    continue
-                assert arg.output is not None
-                expected = found.outputs.setdefault(
-                    arg.output, Expected(np.full(arg.count, np.nan), np.full(arg.count, np.nan))
+            if _is_balanced(attention.op):
+                raise XpagedError(
+                    "which keys each part of a balanced split has is not known",
+                    at=attention.op,
+                    fix="merge the parts, or remove balancedSplit",
                 )
-                position = target[1].reshape(value.shape)
-                there = position >= 0
-                expected.value[position[there]] = value.value[there]
-                expected.bound[position[there]] = value.error[there]
+            if attention.parts > 1:
+                found.split.append((attention, (self._number(attention.out), self._number(attention.lse))))
+            solved = self.solutions.of(number, attention)
+            for target, value in zip((attention.out, attention.lse), solved, strict=True):
+                self._expect(found, target, value)
+        for target, value in self.merges:
+            self._expect(found, target, value)
 
-    def _merged(self, found: Reference, attention: Attention, out: bounds.Bounded, lse: bounds.Bounded) -> None:
-        """Where the parts of a result lie and what they give together."""
-        targets = attention.out, attention.lse
-        if targets[0] is None or targets[1] is None:
-            raise XpagedError("parts of the keys need both an output and an LSE", at=attention.op)
-        arguments = [self._argument(target[0]) for target in targets if target is not None]
-        numbers = [argument.output for argument in arguments if argument is not None]
-        if len(numbers) < 2 or numbers[0] is None or numbers[1] is None:
-            raise XpagedError("parts of the keys that nothing merges are outputs", at=attention.op)
-        shape = (len(out), attention.parts, *out.shape[1:])
-        expected = [Expected(v.value.reshape(-1), np.broadcast_to(v.error, v.shape).reshape(-1)) for v in (out, lse)]
-        positions = targets[0][1].reshape(shape), targets[1][1].reshape(shape[:3])
-        found.merged.append(Merged((numbers[0], numbers[1]), positions, (expected[0], expected[1])))
+    def _expect(self, found: Reference, target: tuple[int, Array] | None, value: bounds.Bounded) -> None:
+        """`value` is what the positions of `target` should hold, where that is an output."""
+        if target is None or (arg := self._argument(target[0])) is None:
+            return
+        assert arg.output is not None
+        nothing = Expected(np.full(arg.count, np.nan), np.full(arg.count, np.nan))
+        expected = found.outputs.setdefault(arg.output, nothing)
+        position = target[1].reshape(value.shape)
+        there = position >= 0
+        expected.value[position[there]] = value.value[there]
+        expected.bound[position[there]] = value.error[there]
 
     def _argument(self, base: int) -> Argument | None:
         """The output that starts at `base`; None for a temporary."""
@@ -234,6 +242,11 @@ class _Evaluation:
         if arg.output is None:
             raise XpagedError("attention writes to an argument that is not an output", found=arg.name)
         return arg
+
+    def _number(self, target: tuple[int, Array] | None) -> int | None:
+        """Which result goes to a target, None for none."""
+        arg = None if target is None else self._argument(target[0])
+        return None if arg is None else arg.output
 
     def _value(self, arg: Argument) -> Value:
         """An argument as the exact evaluation sees it; tables hold codes instead of addresses."""
@@ -256,13 +269,33 @@ class _Evaluation:
             self.attentions.append(attention)
             if not op.results:
                 return None
-            if attention.parts > 1 and self.solutions is not None:
-                raise XpagedError("results over parts of the keys cannot be checked while they are tensors", at=op)
             number = len(self.attentions) - 1
             out, lse = _nothing(attention) if self.solutions is None else self.solutions.of(number, attention)
             if isinstance(op, AttentionOp) and op.oTransposed is not None:
                 out = out.swapaxes(1, 2)
             return (out, lse) if len(op.results) > 1 else out
+
+        return run
+
+    def _merge_rule(self, op: MergeAttentionOp, b: Compiler) -> OpCode:
+        def run(m: Machine, parts: MemRef, lses: MemRef, out: MemRef, lse: MemRef | None = None) -> None:
+            sources = [(int(x.base[0]), positions(x.maps, x.buffer_shape)) for x in (parts, lses)]
+            targets = [self._target(out), self._target(lse)]
+            if self.solutions is None:
+                return
+            for attention in self.attentions:
+                if attention.parts == op.split_kv and all(
+                    target is not None and target[0] == base and np.array_equal(target[1].reshape(at.shape), at)
+                    for target, (base, at) in zip((attention.out, attention.lse), sources, strict=True)
+                ):
+                    solved = attention.merged(out.dtype, out.dtype if lse is None else lse.dtype)
+                    self.merges += zip(targets, solved, strict=True)
+                    return
+            raise XpagedError(
+                "what is merged is not what an attention of this module writes, part by part",
+                at=op,
+                fix="run the module without --check",
+            )
 
         return run
 
@@ -278,11 +311,11 @@ class _Evaluation:
         if isinstance(op, GridwiseAttentionAccelOp):
             repeats, keys, rows = op.repeats, op.valid_keys, op.valid_rows
 
-            def heads(x: Array, axis: int) -> Array:
-                """Rows on `axis` of `[G, ...]` as `[G * repeats, rows / repeats, rest]`."""
+            def heads(x: Array, axis: int, parts: int = 1) -> Array:
+                """Rows on `axis` of `[G * parts, ...]` as `[G * repeats * parts, rows / repeats, rest]`."""
                 x = np.moveaxis(x, axis, 1)[:, :rows]
-                x = x.reshape(len(x), rows // repeats, repeats, *x.shape[2:])
-                return np.moveaxis(x, 2, 1).reshape(-1, rows // repeats, *x.shape[3:])
+                x = x.reshape(len(x) // parts, parts, rows // repeats, repeats, *x.shape[2:])
+                return np.moveaxis(x, 3, 1).reshape(-1, rows // repeats, *x.shape[4:])
 
             q = heads(q, 2)
             k, k_at = k.swapaxes(1, 2)[:, :keys], _swapped(k_cells, True, keys)
@@ -290,8 +323,8 @@ class _Evaluation:
             extras = [heads(e[:, :keys], 2) for e in extras]
             numbers = [None if x is None else [i for i in x for _ in range(repeats)] for x in numbers]
             out, lse = self._target(given.out), self._target(given.lse)
-            out = None if out is None else (out[0], heads(out[1], 1))
-            lse = None if lse is None else (lse[0], heads(lse[1], 1))
+            out = None if out is None else (out[0], heads(out[1], 1, op.split_kv))
+            lse = None if lse is None else (lse[0], heads(lse[1], 1, op.split_kv))
         else:
             repeats = op.sizes.repeats
             q = swap(q, "q")
@@ -300,6 +333,7 @@ class _Evaluation:
             v, v_at = swap(v, "v"), _swapped(v_cells, v_swapped, None)
             out, lse = self._target(given.out), self._target(given.lse)
             out = None if out is None else (out[0], swap(out[1], "o"))
+            extras = [whole_scores(op, e) for e in extras]
         for index in numbers[0] or ():
             key_range(k.shape[1], index, op.window)
         problem = oracle.Problem(
@@ -394,6 +428,16 @@ def _bound_score(body: RegionCode, m: Machine) -> oracle.ScoreMap:
         return result
 
     return score
+
+
+def _is_balanced(op: AttentionOp | GridwiseAttentionAccelOp) -> bool:
+    return op.split_kv > 1 and op.balancedSplit is not None
+
+
+def _woven(parts: Sequence[bounds.Bounded]) -> bounds.Bounded:
+    """Results `[G, ...]` over each part as one of `[G * parts, ...]`, the parts of a head side by side."""
+    value, error = (np.stack(each, axis=1) for each in ([p.value for p in parts], [p.error for p in parts]))
+    return bounds.Bounded(value.reshape(-1, *value.shape[2:]), error.reshape(-1, *error.shape[2:]))
 
 
 def _nothing(attention: Attention) -> tuple[bounds.Bounded, bounds.Bounded]:

@@ -73,6 +73,7 @@ _OPERATIONS: dict[str, frozenset[Level]] = {
     "rock.deref": _VIEWS,
     "rock.yield": _GENERIC,
     "rock.attention": _span(Level.ROCK, Level.ROCK_MEMREF),
+    "rock.merge_attention": _span(Level.ROCK_MEMREF, Level.GRIDWISE),
     "rock.gridwise_attention_accel": frozenset({Level.GRIDWISE}),
 }
 

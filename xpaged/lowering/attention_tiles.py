@@ -6,7 +6,6 @@ What it emits is shown in `xpaged.passes.gridwise_to_tile`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import log
 
 from xdsl.dialects import arith, func, math, memref, scf
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32, i1, i32
@@ -21,14 +20,21 @@ from xpaged.dialects.rock.tile_reductions import TileReduceLaneOp, TileReduceOp
 from xpaged.ir.layout import Layout
 from xpaged.lowering import masks
 from xpaged.lowering.attention_join import join_key_waves
+from xpaged.lowering.attention_parts import TileRange, part_of
 from xpaged.lowering.geometry import bytes_of, element_of, join_rows, shape_of, waves_per_eu
 from xpaged.lowering.kernel import set_waves_per_eu
 from xpaged.lowering.layouts import AttentionLayouts
-from xpaged.lowering.tile_builder import Arithmetic, TileBuilder, exp2_difference, product
+from xpaged.lowering.tile_builder import (
+    LN_2,
+    LOG2_E,
+    LOWEST,
+    Arithmetic,
+    TileBuilder,
+    exp2_difference,
+    inverse,
+    product,
+)
 
-LOG2_E = 1.4426950408889634
-LN_2 = log(2.0)
-LOWEST = -3.4028234663852886e38  # of f32: the reference of a row that has no key yet
 SLACK = 8.0  # how far a score may lie above its row's reference, in units of log2: P stays below 2^8
 
 
@@ -86,51 +92,59 @@ class AttentionTiles(TileBuilder):
     def _loops(self, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The loop over key tiles that need no mask, which loads K a turn ahead, and the loop over those that do."""
         trips, whole = self.keys // self.key_step, self.op.valid_keys // self.key_step
-        if self.full is not None and whole:
+        start, full, end = self.range.start, self.range.full, self.range.end
+        if full is not None and whole:
             self.stage("loop over whole key tiles")
             if self.stages == 1:
                 carried = self.loop(
-                    "it", self.full, whole, carried, lambda it, *state: self._key_tile(it, state, masked=False)
+                    "it", full, whole, carried, lambda it, *state: self._key_tile(it, state, masked=False), start
                 )
             else:
                 carried = self._prefetching_loop(whole, carried)
-        if not whole or self.full is None or self.upper is not None:
+        if not whole or full is None or self.upper is not None:
             self.stage("loop over key tiles that the masks cut")
             carried = self.loop(
                 "it",
-                self.tiles,
+                end,
                 trips,
                 carried,
                 lambda it, *state: self._key_tile(it, state, masked=True),
-                self.full if self.first_tile is None else self.first_tile,
+                start if full is None else full,
             )
         return carried
 
     def _prefetching_loop(self, whole: int, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """K of the first tile is loaded before the loop, K of the next one as soon as a product has used the last."""
-        assert self.full is not None
+        start, full = self.range.start, self.range.full
+        assert full is not None
         some: SSAValue | None = None
-        if self.upper is not None:
-            count = self.emit(arith.IndexCastOp(self.full, i32))
-            some = self.emit(arith.CmpiOp(count, self.emit(arith.ConstantOp(IntegerAttr(0, i32))), "sgt"), "some")
+        if self.upper is not None or start is not None:
+            count = self.emit(arith.IndexCastOp(full, i32))
+            begin = Arithmetic(self.emit).const(0) if start is None else self.emit(arith.IndexCastOp(start, i32))
+            some = self.emit(arith.CmpiOp(count, begin, "sgt"), "some")
             some = self.emit(tile.TileFillOp(some, self.layouts.k.reduced(0).reduced(1).reduced(2)), "some")
-        zero = self.index(0)
-        k = self.emit(tile.TileLoadOp(self.kv, [self.g, zero, zero], self.layouts.k, some), "k")
-        last = self.emit(arith.AddiOp(self.full, self.index(-1)))
+        first = zero = self.index(0)
+        if start is not None:
+            first = self.emit(arith.MinSIOp(start, self.index(whole - 1)), "first")
+        k = self.emit(tile.TileLoadOp(self.kv, [self.g, first, zero], self.layouts.k, some), "k")
+        last = self.emit(arith.AddiOp(full, self.index(-1)))
 
         def body(it: SSAValue, *state: SSAValue) -> Sequence[SSAValue]:
             after = self.emit(arith.AddiOp(it, self.index(1)))
             after = self.emit(arith.MinSIOp(self.emit(arith.MinSIOp(after, self.index(whole - 1))), last), "next")
             return self._key_tile(it, state[:-1], masked=False, ahead=(state[-1], after))
 
-        return self.loop("it", self.full, whole, [*carried, k], body)[:-1]
+        return self.loop("it", full, whole, [*carried, k], body, start)[:-1]
 
     def _workgroup(self) -> None:
-        """(g, nb, vb) of this workgroup: the problem, the block of rows, the block of value channels."""
+        """(g, part, nb, vb) of this workgroup: the problem, the part of the keys, the block of rows, the block of value
+        channels. Results lie at `gp`, the parts of a problem side by side."""
         shapes = self.layouts
         row_blocks = self.rows // shapes.columns
         value_blocks = self.value_channels // shapes.value_channels
         workgroup = self.emit(tile.WorkgroupIdOp(), "workgroup")
+        self.parts = self.op.split_kv
+        results = self.groups * self.parts
 
         def digit(value: SSAValue, size: int, last: bool, hint: str) -> tuple[SSAValue, SSAValue]:
             if size == 1:
@@ -140,10 +154,12 @@ class AttentionTiles(TileBuilder):
             rest = self.emit(arith.DivUIOp(value, self.index(size)))
             return rest, self.emit(arith.RemUIOp(value, self.index(size)), hint)
 
-        rest, self.vb = digit(
-            workgroup, value_blocks, value_blocks > 1 and self.groups * row_blocks == 1, "value_block"
-        )
-        rest, self.nb = digit(rest, row_blocks, self.groups == 1, "row_block")
+        rest, self.vb = digit(workgroup, value_blocks, value_blocks > 1 and results * row_blocks == 1, "value_block")
+        rest, self.nb = digit(rest, row_blocks, results == 1, "row_block")
+        self.gp = rest if results > 1 else self.index(0)
+        self.part = self.gp
+        if self.parts > 1:
+            rest, self.part = digit(self.gp, self.parts, self.groups == 1, "part")
         self.g = rest if self.groups > 1 else self.index(0)
         if self.groups > 1:
             self.g.name_hint = self.g.name_hint or "kv_head"
@@ -214,8 +230,15 @@ class AttentionTiles(TileBuilder):
         index = per_problem(op.currentSeqLen, op.kv_index_clamp, "kv_index")
         offset = per_problem(op.prefixOffset, op.prefix_offset_clamp, "prefix_offset")
         last = masks.last_key(rules, index, keys)
+        lower = masks.lower_key(rules, last, op.window)
+        cut = self.parts > 1 and self._tiles_of_part() == 0
+        if cut:
+            part = self.emit(arith.IndexCastOp(self.part, i32))
+            first, part_last = masks.part_keys(rules, part, masks.part_size(keys, self.parts))
+            last, lower = rules.min(last, part_last), first if lower is None else rules.max(lower, first)
         last.name_hint = "last_key"
-        self.last = last if index is not None else None
+        bounded = index is not None or cut
+        self.last = last if bounded else None
         causal = op.causal is not None
         self.upper = self.lower = None
         first_row = self.emit(arith.MuliOp(self.nb, self.index(shapes.columns)), "first_row")
@@ -236,24 +259,23 @@ class AttentionTiles(TileBuilder):
                 return masks.upper_key(inner, last_, row, offset_)
 
             self.upper = self.map(inputs, i32, bound, "upper")
-        elif self.keys != keys or index is not None:
+        elif self.keys != keys or bounded:
             self.upper = self.emit(tile.TileFillOp(last, shapes.s.reduced(1)), "upper")
-        lower = masks.lower_key(rules, last, op.window)
         self.first = lower
         if lower is not None:
             self.lower = self.emit(tile.TileFillOp(lower, shapes.s.reduced(1)), "lower")
-        self._tile_range(rules, last, block_last if causal or index is not None else None, offset if causal else None)
+        self._tile_range(rules, last, block_last if causal or bounded else None, offset if causal else None)
 
     def _tile_range(
         self, rules: Arithmetic, last: SSAValue, block_last: SSAValue | None, offset: SSAValue | None
     ) -> None:
-        """Which key tiles some row needs: from `first_tile` to `tiles`; the first `full` of them need no mask.
+        """Which key tiles some row of this workgroup needs, and which of them need no mask.
 
         `block_last` is the last key of any row of this workgroup, None where that is the last key of all.
         """
         op, step = self.op, self.key_step
-        self.first_tile: SSAValue | None = None
-        self.full: SSAValue | None = None
+        start: SSAValue | None = None
+        full: SSAValue | None = None
 
         def tiles_to(key: SSAValue, more: int, hint: str) -> SSAValue:
             """(key + more) / step, 0 at least."""
@@ -262,20 +284,31 @@ class AttentionTiles(TileBuilder):
             return self.emit(arith.IndexCastOp(count, IndexType()), hint)
 
         if block_last is None:
-            self.tiles = self.index(self.keys // step)
+            end = self.index(self.keys // step)
         else:
-            self.tiles = tiles_to(block_last, step, "tiles")
+            end = tiles_to(block_last, step, "tiles")
         if self.first is not None:
-            self.first_tile = tiles_to(self.first, 0, "first_tile")
+            start = tiles_to(self.first, 0, "first_tile")
         elif block_last is None:
-            self.full = self.index(op.valid_keys // step)
+            full = self.index(op.valid_keys // step)
         else:
             least = last
             if op.causal is not None:
                 row = self.emit(arith.MuliOp(self.nb, self.index(self.layouts.columns)))
                 row = self.emit(arith.IndexCastOp(self.emit(arith.DivUIOp(row, self.index(op.repeats))), i32))
                 least = masks.upper_key(rules, last, row, offset)
-            self.full = tiles_to(least, 1, "full_tiles")
+            full = tiles_to(least, 1, "full_tiles")
+        self.range = TileRange(start, end, full)
+        tiles = self._tiles_of_part() if self.parts > 1 else 0
+        if tiles != 0:
+            self.range = part_of(self, self.range, self.part, self.parts, tiles)
+
+    def _tiles_of_part(self) -> int | None:
+        """Key tiles of each part of the keys; 0 when parts are no whole tiles, None when they share what there is."""
+        if self.op.balancedSplit is not None:
+            return None
+        size = masks.part_size(self.op.valid_keys, self.parts)
+        return 0 if size % self.key_step else size // self.key_step
 
     def _load_q(self, chunk: SSAValue) -> SSAValue:
         return self.emit(tile.TileLoadOp(self.qv, [self.g, self.nb, chunk], self.layouts.q), "q_rows")
@@ -399,17 +432,10 @@ class AttentionTiles(TileBuilder):
             rows = join_rows(shapes.query_waves, self.op.valid_rows)
             m, row_sum, acc = join_key_waves(self, shapes, rows, m, row_sum, acc)
         self.stage("O = O^T / l")
-
-        def inverse(emit: Callable[..., SSAValue], a: SSAValue) -> SSAValue:
-            zero = emit(arith.ConstantOp(FloatAttr(0.0, f32)))
-            one = emit(arith.ConstantOp(FloatAttr(1.0, f32)))
-            empty = emit(arith.CmpfOp(a, zero, "oeq"))
-            return emit(arith.SelectOp(empty, zero, emit(arith.DivfOp(one, a))))
-
         out = self.map([acc, self.map([row_sum], f32, inverse, "l_inv")], f32, product, "o")
         assert self.op.out is not None
         out = self.narrowed(out, element_of(self.op.out), "o_packed")
-        self.emit(tile.TileStoreOp(out, self.ov, [self.g, self.nb, self.vb]))
+        self.emit(tile.TileStoreOp(out, self.ov, [self.gp, self.nb, self.vb]))
         if self.lv is not None:
             self._store_lse(m, row_sum)
 
@@ -427,13 +453,13 @@ class AttentionTiles(TileBuilder):
         lse = self.map([m, row_sum], f32, body, "lse")
         lse = self.narrowed(lse, self.op.lse.type.element_type, "lse")
         if self.value_blocks == 1:
-            self.emit(tile.TileStoreOp(lse, self.lv, [self.g, self.nb]))
+            self.emit(tile.TileStoreOp(lse, self.lv, [self.gp, self.nb]))
             return
         first = self.emit(
             arith.CmpiOp(
                 self.emit(arith.IndexCastOp(self.vb, i32)), self.emit(arith.ConstantOp(IntegerAttr(0, i32))), "eq"
             )
         )
-        block = Block([store := tile.TileStoreOp(lse, self.lv, [self.g, self.nb]), scf.YieldOp()])
+        block = Block([store := tile.TileStoreOp(lse, self.lv, [self.gp, self.nb]), scf.YieldOp()])
         store.location = self.op.location
         self.emit(scf.IfOp(first, [], Region(block), Region(Block([scf.YieldOp()]))))

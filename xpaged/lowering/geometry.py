@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -16,9 +16,14 @@ from xpaged.dialects.rock.views import chain_of
 from xpaged.errors import XpagedError
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.transform_map import apply_chain
+from xpaged.lowering.masks import part_size
 
 INSTRUCTION_ROWS = 16  # rows and columns of the matrix instructions that are used
 MAX_WAVES = 4  # waves of a workgroup
+MAX_PARTS = 128  # of the keys, when their number is chosen here
+MIN_PART_KEYS = 256
+ENOUGH = 0.8  # of the units that have a workgroup: a split would not pay
+NEARLY = 0.8  # of the best use of the units
 MAX_KEYS_PER_TILE = 64
 OTHER_REGISTERS = 40  # of a lane: addresses, offsets and what the softmax holds for a moment
 MAX_I8_CHANNELS = (2**31 - 1) // 128**2  # whose products, at most 128 * 128 each, an i32 can sum
@@ -45,7 +50,8 @@ def element_of(value: SSAValue) -> Attribute:
 class Geometry:
     """Sizes of one `rock.attention`: `groups` KV heads of all batch entries, each with `ratio` query heads.
 
-    `fold` query heads of a KV head are rows of one problem: `ratio`, or 1 where their key bounds may differ.
+    `fold` query heads of a KV head are rows of one problem: `ratio`, or 1 where their key bounds may differ. The keys
+    are split into `split` parts, each with workgroups of its own.
     """
 
     groups: int
@@ -57,6 +63,12 @@ class Geometry:
     value_channels: int
     element: Attribute  # of Q and K
     value_element: AnyFloat
+    split: int = 1
+
+    @property
+    def part_keys(self) -> int:
+        """Keys of each part that the keys are split into."""
+        return part_size(self.keys, self.split)
 
     @property
     def problems(self) -> int:
@@ -83,9 +95,9 @@ def geometry_of(op: AttentionOp) -> Geometry:
             found=sizes.dim_qk,
             expected=f"at most {MAX_I8_CHANNELS}",
         )
-    return Geometry(
-        *(sizes.kv_groups, ratio, fold, sizes.seq_q, sizes.seq_k, sizes.dim_qk, sizes.dim_v), element, value_element
-    )
+    rows, keys = sizes.seq_q, sizes.seq_k
+    problem = (sizes.kv_groups, ratio, fold, rows, keys, sizes.dim_qk, sizes.dim_v)
+    return Geometry(*problem, element, value_element, op.split_kv)
 
 
 def _same_for_group(value: SSAValue, ratio: int) -> bool:
@@ -121,7 +133,7 @@ def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
     chunk = _even(geometry.channels, limit, step)
     keys_per_tile = _keys_per_tile(geometry, registers, max(chunk * size, value_channels * value_size // 2), key_waves)
     while key_waves > 1 and (
-        key_waves // 2 * keys_per_tile >= geometry.keys
+        key_waves // 2 * keys_per_tile >= geometry.part_keys
         or lds_bytes(query_waves, key_waves, value_channels, geometry.rows) > arch.lds_bytes
     ):
         key_waves //= 2
@@ -140,7 +152,7 @@ def _keys_per_tile(geometry: Geometry, registers: int, bytes_per_key: int, key_w
     no more than an eighth."""
     keys = MAX_KEYS_PER_TILE
     while keys > INSTRUCTION_ROWS and (
-        keys * bytes_per_key > registers // 16 * 4 or keys * key_waves > 2 * geometry.keys
+        keys * bytes_per_key > registers // 16 * 4 or keys * key_waves > 2 * geometry.part_keys
     ):
         keys //= 2
     return keys
@@ -160,6 +172,57 @@ def launch_size(
     row_blocks = rows // (params["query_waves"] * INSTRUCTION_ROWS)
     grid = problems * row_blocks * (value_channels // params["value_channels"])
     return grid, params["query_waves"] * params["key_waves"] * arch.wave_size
+
+
+@dataclass(frozen=True)
+class MergeTile:
+    """What a workgroup of the kernel that merges parts has: one wave, `rows` of all rows, `channels` of the output.
+
+    A lane has four neighbouring channels of one row, so that a row of a tile is `channels / 4` lanes.
+    """
+
+    rows: int
+    channels: int
+    row_blocks: int
+    channel_blocks: int
+    lanes: int
+
+    @staticmethod
+    def of(shape: Sequence[int], arch: Arch) -> MergeTile:
+        """The tile for an output `[groups, rows, channels]`: as wide as it can be without more padding."""
+        groups, rows, channels = shape
+        widths = [4 * lanes for lanes in (16, 8, 4, 2, 1)]
+        width = min(widths, key=lambda w: round_up(channels, w))
+        height = arch.wave_size * 4 // width
+        return MergeTile(height, width, ceil(groups * rows / height), ceil(channels / width), arch.wave_size)
+
+    @property
+    def grid(self) -> int:
+        """Workgroups."""
+        return self.row_blocks * self.channel_blocks
+
+
+def choose_split(geometry: Geometry, arch: Arch) -> int:
+    """Into how many parts to split the keys, so that the workgroups fill the device; 1 where they do without.
+
+    Decided by the sizes of one problem and the architecture, so that results do not depend on how long sequences
+    happen to be. Parts that are too small cost more in the merge than they win: each has `MIN_PART_KEYS` at least. Of
+    the splits whose last round of workgroups leaves nearly as few units idle as the best one's, the smallest is taken.
+    """
+    params = choose_params(geometry, arch).values()
+    rows = round_up(geometry.rows, params["query_waves"] * INSTRUCTION_ROWS)
+    channels = round_up(geometry.value_channels, params["value_channels"])
+    grid, _ = launch_size(params, arch, problems=geometry.problems, rows=rows, value_channels=channels)
+    units = arch.compute_units
+    most = min(MAX_PARTS, geometry.keys // MIN_PART_KEYS)
+    if grid >= ENOUGH * units or most < 2:
+        return 1
+
+    def busy(parts: int) -> float:
+        return grid * parts / (round_up(grid * parts, units))
+
+    best = max(busy(parts) for parts in range(1, most + 1))
+    return next(parts for parts in range(1, most + 1) if busy(parts) >= NEARLY * best)
 
 
 def join_rows(query_waves: int, rows: int) -> int:

@@ -11,6 +11,8 @@ A row keeps the keys `lower <= j <= upper`:
 KV index and offset may be told by a clamp of what memory holds: `min(max(x, least), most) + add`, which makes an
 inclusive index of a count (`add` is -1) and keeps a length in range.
 
+Part p of n has, of these, the keys p * c <= j < (p + 1) * c, with c = Sk / n rounded up.
+
 The rules are written over `MaskArithmetic`, so the interpreter evaluates them on NumPy arrays and the lowering emits
 them as operations.
 """
@@ -29,6 +31,12 @@ class MaskArithmetic(Protocol[T]):
     def min(self, a: T, b: T) -> T: ...
     def max(self, a: T, b: T) -> T: ...
     def add(self, a: T, b: T) -> T: ...
+
+
+class PartArithmetic(MaskArithmetic[T], Protocol[T]):
+    """What the rule for parts of the keys needs beside that: products."""
+
+    def mul(self, a: T, b: T) -> T: ...
 
 
 class Clamp(NamedTuple):
@@ -68,3 +76,14 @@ def lower_key(ops: MaskArithmetic[T], last: T, look_back: int | None) -> T | Non
     if look_back is None:
         return None
     return ops.max(ops.const(0), ops.add(last, ops.const(-look_back)))
+
+
+def part_size(keys: int, parts: int) -> int:
+    """How many keys each part has when `keys` are split (the last parts have what is left)."""
+    return -(-keys // parts)
+
+
+def part_keys(ops: PartArithmetic[T], part: T, size: int) -> tuple[T, T]:
+    """The first and the last key of a part of `size` keys, as far as the keys go."""
+    first = ops.mul(part, ops.const(size))
+    return first, ops.add(first, ops.const(size - 1))

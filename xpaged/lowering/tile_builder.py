@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import log
 
 from xdsl.builder import Builder as OpBuilder
 from xdsl.dialects import arith, math, scf
@@ -19,6 +20,11 @@ from xpaged.ir.layout import Layout
 from xpaged.ir.transform_map import Builder
 from xpaged.lowering.geometry import shape_of
 
+LOWEST = -3.4028234663852886e38
+"""The lowest finite f32: a maximum that starts here can be subtracted from minus infinity."""
+LOG2_E = 1.4426950408889634
+LN_2 = log(2.0)
+
 
 def exp2_difference(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> SSAValue:
     """2^(a - b), as the body of `TileBuilder.map`."""
@@ -28,6 +34,14 @@ def exp2_difference(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> 
 def product(emit: Callable[..., SSAValue], a: SSAValue, b: SSAValue) -> SSAValue:
     """a * b, as the body of `TileBuilder.map`."""
     return emit(arith.MulfOp(a, b))
+
+
+def inverse(emit: Callable[..., SSAValue], a: SSAValue) -> SSAValue:
+    """1 / a, and 0 for 0 (the sum over no keys), as the body of `TileBuilder.map`."""
+    zero = emit(arith.ConstantOp(FloatAttr(0.0, f32)))
+    one = emit(arith.ConstantOp(FloatAttr(1.0, f32)))
+    empty = emit(arith.CmpfOp(a, zero, "oeq"))
+    return emit(arith.SelectOp(empty, zero, emit(arith.DivfOp(one, a))))
 
 
 class Arithmetic:
@@ -47,6 +61,9 @@ class Arithmetic:
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.emit(arith.AddiOp(a, b))
+
+    def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.emit(arith.MuliOp(a, b))
 
 
 class TileBuilder:
@@ -197,3 +214,9 @@ class TileBuilder:
             return emit(op)
 
         return self.map([value], element, body, hint)
+
+    def widened(self, value: SSAValue) -> SSAValue:
+        """A tile of floats as one of f32."""
+        if tile.tile_of(value).element_type == f32:
+            return value
+        return self.map([value], f32, lambda emit, a: emit(arith.ExtFOp(a, f32)), value.name_hint)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xpaged.arch import arch_of_function
 from xpaged.dialects.rock.attention import GridwiseAttentionAccelOp
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.errors import XpagedError
-from xpaged.lowering.geometry import INSTRUCTION_ROWS, launch_size, lds_bytes, shape_of
+from xpaged.lowering.geometry import INSTRUCTION_ROWS, MergeTile, launch_size, lds_bytes, shape_of
 from xpaged.lowering.kernel import block_size, grid_size
 
 _PARAMS_FIX = "let affix-tuning-params and gemm-to-gridwise choose the tiles and pad the sizes"
@@ -46,7 +47,7 @@ def check_tiles(op: GridwiseAttentionAccelOp) -> None:
             raise XpagedError(
                 f"the tiles do not fit: {what}", at=op, found=size, expected=f"a multiple of {step}", fix=_PARAMS_FIX
             )
-    grid, lanes = launch_size(params, arch, problems=groups, rows=rows, value_channels=value_channels)
+    grid, lanes = launch_size(params, arch, problems=groups * op.split_kv, rows=rows, value_channels=value_channels)
     if lanes > arch.max_workgroup:
         expected = f"at most {arch.max_workgroup} on {arch.name}"
         raise XpagedError("a workgroup has too many lanes", at=op, found=lanes, expected=expected, fix=_PARAMS_FIX)
@@ -54,6 +55,19 @@ def check_tiles(op: GridwiseAttentionAccelOp) -> None:
     if taken > arch.lds_bytes:
         expected = f"at most {arch.lds_bytes} on {arch.name}"
         raise XpagedError("the join of the key waves does not fit into LDS", at=op, found=taken, expected=expected)
+    _check_launch(op, function, grid, lanes)
+
+
+def check_merge(op: MergeAttentionOp) -> None:
+    """Refuse a merge that is launched for another size than its output's, as hand-written text may have it."""
+    function = op.parent_op()
+    if not isinstance(function, func.FuncOp):
+        raise XpagedError("a merge stands outside a function", at=op, fix="put it into a func.func")
+    merge = MergeTile.of(shape_of(op.out), arch_of_function(function))
+    _check_launch(op, function, merge.grid, merge.lanes)
+
+
+def _check_launch(op: Operation, function: func.FuncOp, grid: int, lanes: int) -> None:
     for what, found, expected in (("grid", grid_size(function), grid), ("block", block_size(function), lanes)):
         if found != expected:
             raise XpagedError(

@@ -27,8 +27,11 @@ maximum grows: relative error `gamma(2 n + 16)` of the sum of magnitudes. With `
 
 **LSE.** `sum P_j eps_j + gamma + 4 ULP32 (max |s| + |lse|) + u(lse) |lse|`.
 
-**Parts.** Each part's output and LSE round on their own: `(u(out) + 2 |error of an LSE|) sum P_j |v_j|` is added, where
-no part's LSE is larger than `max |s| + log n`. The merge itself is exact.
+**Parts.** Results over `n` parts of the keys, in f32, are merged with weights `exp2((LSE_i - max) log2 e)`. With `w =
+max eps_j + gamma + 6 ULP32` for what normalizes one part, no part's LSE larger than `L = max |s| + log keys`, and each
+rounded to f32, `f = w + 9 ULP32 L` bounds the error of an LSE, `x = f + 6 ULP32 L` that of a weight's exponent, and
+`e = expm1(x) + 2 ULP32 + gamma(2 n + 16)` the relative error of a sum of weighted parts. The output's error grows by
+`(w + 2 e + 5 ULP32) sum P_j |v_j|` before its rounding, that of the LSE by `w + e + 17 ULP32 L`.
 
 **Graphs.** Levels 0 and 1 round after each operation: with `u` of the graph's type, `u |s_j|` on the raw score, `u`
 on each operation of the score region, `u |s_j - m|` on the difference and `4 u` on exponential, sum, reciprocal and
@@ -236,8 +239,8 @@ def _propagate(ufunc: np.ufunc, x: list[Any], e: list[Any], result: Any) -> Any:
 @dataclass(frozen=True)
 class Types:
     """The types that an attention computes in: `p` is what P is rounded to (V's), `softmax` what scores are rounded
-    to; with `parts` the keys are split and the rounded results of the parts merged; with `graph` every operation rounds
-    to that type, as levels 0 and 1 do."""
+    to; with `parts` the keys are split and the f32 results of the parts merged; with `graph` every operation rounds to
+    that type, as levels 0 and 1 do."""
 
     p: np.dtype[Any]
     out: np.dtype[Any]
@@ -295,15 +298,18 @@ def _attention(
     out = weighted @ magnitude + smallest[:, None] * magnitude.sum(axis=0)
     size = np.abs(head.out)
     out += size * (below + 4 * ULP32)[:, None]
+    merging: Floats | float = 0.0
+    if types.parts > 1:
+        worst = _expm1(np.where(kept, x, 0.0)).max(axis=1, initial=0.0) + sums + 6 * ULP32
+        longest = top[:, 0] + np.log(head.p.shape[1])  # no part's LSE is larger
+        weights = _expm1(worst + 15 * ULP32 * longest) + 2 * ULP32 + gamma(2 * types.parts + 16)
+        out += (worst + 2 * weights + 5 * ULP32)[:, None] * (head.p @ magnitude)
+        merging = worst + weights + 17 * ULP32 * longest
     out += unit(types.out) * (size + out) + tiny(types.out)
     length = np.abs(head.lse)
-    lse = below + 4 * ULP32 * (top[:, 0] + length) + unit(types.lse) * length
+    lse = below + 4 * ULP32 * (top[:, 0] + length) + unit(types.lse) * length + merging
     if types.graph is not None:
         lse += 4 * unit(types.graph) * (1 + length + top[:, 0])
-    if types.parts > 1:
-        longest = top[:, 0] + np.log(head.p.shape[1])  # no part's LSE is larger
-        lse += unit(types.lse) * longest + 4 * ULP32 * longest
-        out += (unit(types.out) + 2 * lse)[:, None] * (head.p @ magnitude) + tiny(types.out)
     empty = np.logical_not(np.logical_or.reduce(kept, axis=1))
     return np.where(empty[:, None], 0.0, out), np.where(empty, 0.0, lse)
 

@@ -5,7 +5,7 @@ that xpaged runs is compared with it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Problem:
     `q` is `[G, Sq, Dqk]`, `k` `[G / repeats, Sk, Dqk]`, `v` `[G / repeats, Sk, Dv]`; query head `g` reads KV head
     `g // repeats`. `kv_index[g]` is the last valid key, inclusive (-1: none; None: all are valid);
     `prefix_offset[g]` shifts the causal diagonal; `window` is how far a row looks back from the last valid key.
-    `extras` are `[G, Sq, Sk]`.
+    `extras` are `[G, Sq, Sk]`. In a part of the keys, K's first one is number `first_key` of `all_keys`.
     """
 
     q: Array
@@ -38,6 +38,8 @@ class Problem:
     window: int | None = None
     score: ScoreMap | None = None
     extras: Sequence[Array] = field(default_factory=tuple[Array, ...])
+    first_key: int = 0
+    all_keys: int | None = None
     _last: tuple[int, Floats, Floats, Floats] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -45,9 +47,31 @@ class Problem:
         """Query heads over the whole batch."""
         return len(self.q)
 
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """`int[Sk]`: the number of each key."""
+        return np.arange(self.first_key, self.first_key + self.k.shape[1])
+
+    def part(self, number: int, parts: int) -> "Problem":
+        """Part `number` of the problem when its keys are split into `parts` equal ones (the last may be shorter, or
+        have none: then it gets a key that is not valid)."""
+        keys = self.k.shape[1]
+        each = -(-keys // parts)
+        first = min(number * each, keys - 1)
+        some = slice(first, min(first + each, keys))
+        part = replace(
+            self,
+            k=self.k[:, some],
+            v=self.v[:, some],
+            extras=[e[:, :, some] for e in self.extras],
+            first_key=first,
+            all_keys=keys,
+        )
+        return part if number * each < keys else replace(part, kv_index=[-1] * self.heads)
+
     def valid(self, g: int) -> npt.NDArray[np.bool_]:
         """`bool[Sk]`: the keys that the KV index and the window of head `g` leave."""
-        j = np.arange(self.k.shape[1])
+        j = self.numbers
         if self.kv_index is None:
             return j >= 0
         index = int(self.kv_index[g])
@@ -55,7 +79,8 @@ class Problem:
             raise ValueError(f"KV index {index} of head {g} is below -1")
         keep = j <= index
         if self.window is not None:
-            keep &= j >= min(index, len(j) - 1) - self.window
+            keys = self.k.shape[1] if self.all_keys is None else self.all_keys
+            keep &= j >= min(index, keys - 1) - self.window
         return keep
 
     def mask(self, g: int, rows: Array) -> npt.NDArray[np.bool_]:
@@ -63,7 +88,7 @@ class Problem:
         keep = np.broadcast_to(self.valid(g), (len(rows), self.k.shape[1]))
         if self.causal:
             offset = 0 if self.prefix_offset is None else int(self.prefix_offset[g])
-            keep = keep & (np.arange(self.k.shape[1]) <= rows[:, None] + offset)
+            keep = keep & (self.numbers <= rows[:, None] + offset)
         return keep
 
     def head(self, g: int) -> tuple[Floats, Floats, Floats]:

@@ -107,3 +107,30 @@ func.func @clamp_wide(%q: memref<1x4x8xf16>, %k: memref<1x8x6xf16>, %v: memref<1
   } {kvIndexClamp = array<i64: 0, 2147483648, 0>}
   return
 }
+
+// -----
+
+// CHECK: rock.merge_attention: the parts must be [a multiple of 3, 2, 8] for this output, found memref<6x1x8xf32>
+func.func @merge_rows(%p: memref<6x1x8xf32>, %l: memref<6x1xf32>, %o: memref<3x2x8xf16>) {
+  rock.merge_attention %p, %l into %o : memref<6x1x8xf32>, memref<6x1xf32> into memref<3x2x8xf16>
+  return
+}
+
+// -----
+
+// CHECK: rock.merge_attention: the logarithms of the parts must be [6, 2] for this output, found memref<3x2xf32>
+func.func @merge_lses(%p: memref<6x2x8xf32>, %l: memref<3x2xf32>, %o: memref<3x2x8xf16>) {
+  rock.merge_attention %p, %l into %o : memref<6x2x8xf32>, memref<3x2xf32> into memref<3x2x8xf16>
+  return
+}
+
+// -----
+
+// CHECK: rock.attention: balancedSplit needs splitKV, found 1
+func.func @balanced_whole(%q: memref<1x4x8xf16>, %k: memref<1x8x6xf16>, %v: memref<1x6x8xf16>, %o: memref<1x4x8xf16>) {
+  rock.attention{
+    qk = %q * %k : memref<1x4x8xf16>, memref<1x8x6xf16>
+    %o = softmax(qk) * %v : memref<1x6x8xf16> -> memref<1x4x8xf16>
+  } {balancedSplit}
+  return
+}

@@ -94,3 +94,12 @@ func.func @clamps(%q: tensor<1x4x8xf16>, %k: tensor<1x8x6xf16>, %v: tensor<1x6x8
   } {kvIndexClamp = array<i64: -2147483648, 2147483647, -1>, numHeadsKV = 1 : i32, numHeadsQ = 1 : i32, prefixOffsetClamp = array<i64: 0, 5, 2>} -> tensor<1x4x8xf16>
   return %o : tensor<1x4x8xf16>
 }
+
+// CHECK: func.func @merge
+func.func @merge(%p: memref<6x2x8xf32>, %l: memref<6x2xf32>, %o: memref<3x2x8xf16>, %e: memref<3x2xf32>) {
+  // CHECK: rock.merge_attention %{{.*}}, %{{.*}} into %{{.*}}, %{{.*}} : memref<6x2x8xf32>, memref<6x2xf32> into memref<3x2x8xf16>, memref<3x2xf32>
+  rock.merge_attention %p, %l into %o, %e : memref<6x2x8xf32>, memref<6x2xf32> into memref<3x2x8xf16>, memref<3x2xf32>
+  // CHECK: rock.merge_attention %{{.*}}, %{{.*}} into %{{.*}} : memref<6x2x8xf32>, memref<6x2xf32> into memref<3x2x8xf16>
+  rock.merge_attention %p, %l into %o : memref<6x2x8xf32>, memref<6x2xf32> into memref<3x2x8xf16>
+  return
+}

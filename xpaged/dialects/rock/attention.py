@@ -112,6 +112,7 @@ class _AttentionBase(IRDLOperation):
 
     causal = opt_prop_def(UnitAttr)
     splitKV = opt_prop_def(IntegerAttr)
+    balancedSplit = opt_prop_def(UnitAttr)
     slidingWindowLookBack = opt_prop_def(IntegerAttr)
     kvIndexClamp = opt_prop_def(DenseArrayBase.constr(i64))
     prefixOffsetClamp = opt_prop_def(DenseArrayBase.constr(i64))
@@ -193,7 +194,12 @@ class _AttentionBase(IRDLOperation):
 
     @property
     def split_kv(self) -> int:
-        """Parts that the keys are split into, each with a result of its own."""
+        """Parts that the keys are split into, each with a result of its own.
+
+        Part `i` has the keys from `i * c` on, before `(i + 1) * c`, with `c` a part of all keys, rounded up; of these
+        the masks leave some or none. With `balancedSplit` a kernel shares out the keys that the masks leave, and only
+        what the parts give together is known.
+        """
         return _int(self.splitKV, 1)
 
     @property
@@ -386,6 +392,11 @@ class AttentionOp(_AttentionBase, Bufferizable):
         return self.lse is not None or len(self.results) == 2
 
     @property
+    def has_split_scores(self) -> bool:
+        """Whether score inputs are given for each part of the keys, `[G * splitKV, Sq, Sk / splitKV]`."""
+        return bool(_int(self.preSoftmaxHasSplitKVTransforms, 0)) and self.split_kv > 1
+
+    @property
     def on_tensors(self) -> bool:
         """Whether the operands are tensors."""
         return isinstance(self.queries.type, TensorType)
@@ -484,6 +495,7 @@ class GridwiseAttentionAccelOp(_AttentionBase):
         prePadG0N: int | None = None,
         causal: bool = False,
         splitKV: int = 1,
+        balancedSplit: bool = False,
         slidingWindowLookBack: int | None = None,
         softmaxType: AnyFloat = f32,
         preSoftmaxBody: Region | None = None,
@@ -500,8 +512,7 @@ class GridwiseAttentionAccelOp(_AttentionBase):
         }
         properties: dict[str, Attribute] = {k: IntegerAttr(v, i32) for k, v in numbers.items() if v is not None}
         properties |= {"params0": params0, "softmaxType": softmaxType}
-        if causal:
-            properties["causal"] = UnitAttr()
+        properties |= {name: UnitAttr() for name, on in (("causal", causal), ("balancedSplit", balancedSplit)) if on}
         segments = _segments(
             queries=queries,
             keys=keys,

@@ -70,7 +70,11 @@ def verify_attention(op: AttentionOp) -> None:
     _outputs(op, q)
     for operand, what in ((op.currentSeqLen, "lastValidKVIndex"), (op.prefixOffset, "prefixOffset")):
         _per_row(name, operand, what, sizes.groups)
-    if op.preSoftmaxHasSplitKVTransforms is not None and op.preSoftmaxHasSplitKVTransforms.value.data:
+    if op.has_split_scores:
+        _require(
+            sizes.seq_k % split == 0 or not op.preSoftmaxElemWiseInputs,
+            f"{name}: score inputs for each part of the keys need equal parts: {sizes.seq_k} keys, splitKV = {split}",
+        )
         expected = (sizes.groups * split, sizes.seq_q, sizes.seq_k // split)
     else:
         expected = (sizes.groups, sizes.seq_q, sizes.seq_k)
@@ -133,6 +137,7 @@ def verify_gridwise(op: GridwiseAttentionAccelOp) -> None:
 
 def _common(op: AttentionOp | GridwiseAttentionAccelOp) -> None:
     name = op.name
+    _require(op.balancedSplit is None or op.split_kv > 1, f"{name}: balancedSplit needs splitKV, found {op.split_kv}")
     if op.storeMethod is not None:
         _require(op.storeMethod.data == "set", f"{name}: storeMethod must be set, found {op.storeMethod.data}")
     _require(op.prefixOffset is None or op.causal is not None, f"{name}: prefixOffset needs causal")

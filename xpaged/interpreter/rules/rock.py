@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.ir import Region
 
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.dialects.rock.ops import DerefOp, TransformOp
 from xpaged.errors import XpagedError
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Value, rule, unary
@@ -52,6 +53,9 @@ class _Numbers:
 
     def add(self, a: Any, b: Any) -> Any:
         return a + b
+
+    def mul(self, a: Any, b: Any) -> Any:
+        return a * b
 
 
 NUMBERS = _Numbers()
@@ -185,8 +189,16 @@ def _wide(x: Array, exact: bool) -> Array:
 
 def _split(first: int, end: int, parts: int, part: int, keys: int) -> tuple[int, int]:
     """The keys of one of `parts` equal parts of `keys` keys, within `first <= j < end`."""
-    each = -(-keys // parts)
-    return max(first, part * each), min(end, (part + 1) * each)
+    low, high = masks.part_keys(NUMBERS, part, masks.part_size(keys, parts))
+    return max(first, low), min(end, high + 1)
+
+
+def whole_scores(op: AttentionOp, x: Array) -> Array:
+    """A score input as `[G, Sq, Sk]`, where it is given for each part of the keys as `[G * parts, Sq, Sk / parts]`."""
+    if not op.has_split_scores:
+        return x
+    x = x.reshape(-1, op.split_kv, *x.shape[1:])
+    return np.moveaxis(x, 1, 2).reshape(len(x), x.shape[2], -1)
 
 
 @rule(AttentionOp)
@@ -209,7 +221,7 @@ def attention(op: AttentionOp, b: Compiler) -> OpCode:
         q = _swap(materialize(m.memory, given.q), q_swap)
         k = _swap(materialize(m.memory, given.k, _swap(live[:, None, :], k_swap)), k_swap)
         v = _swap(materialize(m.memory, given.v, _swap(live[:, :, None], v_swap)), v_swap)
-        extras = [materialize(m.memory, e) for e in given.extras]
+        extras = [whole_scores(op, materialize(m.memory, e)) for e in given.extras]
         out = np.empty((sizes.groups * parts, sizes.seq_q, sizes.dim_v), np.float64 if b.exact else F32)
         lse = np.empty(out.shape[:2], out.dtype)
         kh = vh = np.empty(0)
@@ -258,6 +270,27 @@ def gridwise(op: GridwiseAttentionAccelOp, b: Compiler) -> OpCode:
                 at = g * parts + part
                 out[at, :count], lse[at, :count] = attend(qh, kh, vh, rows, score, softmax, p_dtype)
         return _finish(m, op, b, given, out, lse)
+
+    return run
+
+
+@rule(MergeAttentionOp)
+def merge(op: MergeAttentionOp, b: Compiler) -> OpCode:
+    n = op.split_kv
+
+    def run(m: Machine, parts: MemRef, lses: MemRef, out: MemRef, lse: MemRef | None = None) -> None:
+        each = _wide(materialize(m.memory, lses), b.exact)
+        each = each.reshape(-1, n, each.shape[1])
+        values = _wide(materialize(m.memory, parts), b.exact)
+        values = values.reshape(*each.shape, values.shape[2])
+        top = each.max(axis=1)
+        top = np.where(np.isneginf(top), 0, top).astype(each.dtype)
+        weights = np.exp(each - top[:, None])
+        total = weights.sum(axis=1)
+        divisor = np.where(total == 0, 1, total).astype(each.dtype)
+        out.write_all(m.memory, ((weights[..., None] * values).sum(axis=1) / divisor[..., None]).astype(out.dtype))
+        if lse is not None:
+            lse.write_all(m.memory, (np.log(total) + top).astype(lse.dtype))
 
     return run
 
