@@ -68,6 +68,7 @@ class AttentionProblem:
     dim_qk: int
     dim_v: int
     dtype: str = "f16"
+    value_dtype: str | None = None
     page_size: int | None = None
     num_pages: int | None = None
     causal: bool = False
@@ -100,6 +101,8 @@ class AttentionProblem:
             if value > MOST:
                 raise XpagedError(f"{what} is too large", found=value, expected=f"at most {MOST}, a 32-bit number")
         _known("dtype", self.dtype, DTYPES)
+        if self.value_dtype is not None:
+            _known("value_dtype", self.value_dtype, SOFTMAX_DTYPES)
         _known("softmax_dtype", self.softmax_dtype, SOFTMAX_DTYPES)
         if self.heads_q % self.heads_kv:
             raise XpagedError(
@@ -203,7 +206,10 @@ class AttentionProblem:
 
     @cached_property
     def value_type(self) -> AnyFloat:
-        """The element type of V, the output and the inputs of the scores: that of Q and K, or f16 beside i8."""
+        """The element type of V, the output and the inputs of the scores: if nothing else is said that of Q and K, or
+        f16 beside i8."""
+        if self.value_dtype is not None:
+            return SOFTMAX_DTYPES[self.value_dtype]
         return self.element_type if isinstance(self.element_type, AnyFloat) else f16
 
     @property
@@ -229,6 +235,8 @@ def attention(
     dim_qk: int,
     dim_v: int | None = None,
     dtype: str = "f16",
+    value_dtype: str | None = None,
+    softmax_dtype: str = "f32",
     page_size: int | None = None,
     page_tokens: int | None = None,
     num_pages: int | None = None,
@@ -249,6 +257,10 @@ def attention(
     pages, K is `[batch * heads_kv, dim_qk, seq_k]` and V `[batch * heads_kv, seq_k, dim_v]`. With pages, K and V are
     tables of page addresses, and the pages hold `[heads_kv, seq_k, dim]` of each batch entry in that order:
     `page_size` is the number of elements in a page of K, or `page_tokens` that of token rows (of one head).
+
+    `dtype` is the type of Q and K (f16, bf16, f32 or i8), `value_dtype` that of V and the output (the same, or f16
+    beside i8). i8 scores are dequantized by two more inputs, a bias (i8) and a scale for each score. Scores are rounded
+    to `softmax_dtype` before the masks, and the LSE has that type; the softmax itself is computed in f32.
 
     `kv_index` adds an i32 argument with the last valid key of each batch entry, inclusive (-1: none); given as
     numbers, it also records them as the values to run with. `prefix_offset` (with `causal`) is passed alike.
@@ -281,6 +293,8 @@ def attention(
             dim_qk=dim_qk,
             dim_v=dim_qk if dim_v is None else dim_v,
             dtype=dtype,
+            value_dtype=value_dtype,
+            softmax_dtype=softmax_dtype,
             page_size=page_size,
             num_pages=num_pages,
             causal=causal,

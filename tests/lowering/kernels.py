@@ -27,7 +27,7 @@ from xpaged.interpreter.views import MemRef, page_alignment
 from xpaged.ir.levels import Level
 from xpaged.lowering.kernel import block_size, grid_size
 from xpaged.pipeline import Pipeline
-from xpaged.sizes import AttentionProblem, build
+from xpaged.sizes import SOFTMAX_DTYPES, AttentionProblem, build, score_inputs
 from xpaged.testing import bounds, oracle
 
 Array = npt.NDArray[Any]
@@ -111,9 +111,9 @@ class Cache:
         return np.broadcast_to(alive, self.values.shape).reshape(len(self.values), -1)
 
     def poisoned(self, poison: float) -> Array:
-        """The elements in memory order, `[batch, elements]`, `poison` where they are dead."""
+        """The elements in memory order, `[batch, elements]`, `poison` (-128 for integers) where they are dead."""
         flat = self.values.reshape(len(self.values), -1)
-        return np.where(self.elements_alive, flat, np.asarray(poison, flat.dtype))
+        return np.where(self.elements_alive, flat, np.asarray(-128 if flat.dtype.kind == "i" else poison, flat.dtype))
 
 
 class Expected(NamedTuple):
@@ -134,26 +134,34 @@ class Inputs:
     k: Cache
     v: Cache
     kv_index: Sequence[int] | None = None
-    extras: tuple[Array, ...] = ()  # score inputs [heads, queries, keys]: the scale, then the bias
+    extras: tuple[Array, ...] = ()  # score inputs [heads, queries, keys], as `score_inputs` names them
     score: oracle.ScoreMap | None = None  # instead of what the problem says
+    out: np.dtype[Any] | None = None  # the type of the output, where it is not that of V
 
     @staticmethod
     def random(p: AttentionProblem, seed: int = 0) -> Inputs:
-        """Normally distributed operands: Q and V of size 1, K such that the scores spread by about 2."""
+        """Normally distributed operands: Q and V of size 1, K such that the scores spread by about 2; i8 up to 100, and
+        a scale of the quantization that makes up for it."""
         rng = np.random.default_rng(seed)
-        dtype = dtype_of(p.element_type)
+        element, value = dtype_of(p.element_type), dtype_of(p.value_type)
         index = None if isinstance(p.kv_index, bool) else list(p.kv_index)
         keys, window = np.arange(p.seq_k), p.sliding_window
         ends = [p.seq_k - 1 if index is None else min(index[b], p.seq_k - 1) for b in range(p.batch)]
         alive = np.stack([(keys <= end) & (keys >= (0 if window is None else end - window)) for end in ends])
 
-        def normal(*shape: int, scale: float = 1.0) -> Array:
+        def normal(*shape: int, scale: float = 1.0, dtype: Any = value) -> Array:
+            if dtype.kind == "i":
+                return rng.integers(-100, 101, shape).astype(dtype)
             return (rng.standard_normal(shape) * scale).astype(dtype)
 
-        k = normal(p.batch, p.heads_kv, p.seq_k, p.dim_qk, scale=2 / np.sqrt(p.dim_qk))
+        k = normal(p.batch, p.heads_kv, p.seq_k, p.dim_qk, scale=2 / np.sqrt(p.dim_qk), dtype=element)
         v = normal(p.batch, p.heads_kv, p.seq_k, p.dim_v)
-        q = normal(p.groups, p.seq_q, p.dim_qk)
-        extras = tuple(normal(p.groups, p.seq_q, p.seq_k) for _ in range(p.scale_input + p.bias))
+        q = normal(p.groups, p.seq_q, p.dim_qk, dtype=element)
+        small = {"quant_scale": 2 / (58**2 * np.sqrt(p.dim_qk))}  # the standard deviation of the integers is 58
+        extras = tuple(
+            normal(p.groups, p.seq_q, p.seq_k, scale=small.get(name, 1.0), dtype=dtype_of(type_))
+            for name, type_ in score_inputs(p).items()
+        )
         return Inputs(p, q, Cache(k, alive), Cache(v, alive), index, extras)
 
     @property
@@ -178,8 +186,8 @@ class Inputs:
             score=self.score or (lambda s, extras: score_of(p, s, extras)),
             extras=self.extras,
         )
-        f32 = np.dtype(np.float32)
-        types = bounds.Types(p=self.v.values.dtype, out=self.q.dtype, lse=f32, softmax=f32)
+        value, softmax = self.v.values.dtype, dtype_of(SOFTMAX_DTYPES[p.softmax_dtype])
+        types = bounds.Types(p=value, out=value if self.out is None else self.out, lse=softmax, softmax=softmax)
         rows = np.arange(p.seq_q)
         heads = [oracle.attend(asked, g) for g in range(asked.heads)]
         allowed = [bounds.attention(asked, g, rows, head, types) for g, head in enumerate(heads)]
@@ -192,7 +200,11 @@ class Inputs:
 
 
 def score_of(p: AttentionProblem, score: Array, extras: Sequence[Array]) -> Array:
-    """What happens to the scores before the softmax: times the scale input, times the scale, plus the bias."""
+    """What happens to the scores before the softmax: dequantized, times the scale input, times the scale, plus the
+    bias."""
+    if p.quantized:
+        score = (score - extras[0]) * extras[1]
+        extras = extras[2:]
     if p.scale_input:
         score = score * extras[0]
     if p.scale is not None:
@@ -290,14 +302,14 @@ def run(
     starts = placement.bases or (None, None)
     cache_of("k", inputs.k, not p.trans_k, starts[0])
     cache_of("v", inputs.v, p.trans_v, starts[1])
-    for name, extra in zip(("scale", "bias")[not p.scale_input :], inputs.extras, strict=False):
+    for name, extra in zip(score_inputs(p), inputs.extras, strict=True):
         buffer(name, extra)
     if inputs.kv_index is not None:
         buffer("kv_index", np.array(inputs.kv_index, np.int32))
     if not isinstance(p.prefix_offset, bool):
         buffer("prefix_offset", np.array(p.prefix_offset, np.int32))
-    lse = result("lse", p.groups * p.seq_q, np.float32) if p.lse else None
-    out = result("out", p.groups * p.seq_q * p.dim_v, inputs.q.dtype)
+    lse = result("lse", p.groups * p.seq_q, dtype_of(SOFTMAX_DTYPES[p.softmax_dtype])) if p.lse else None
+    out = result("out", p.groups * p.seq_q * p.dim_v, inputs.v.values.dtype if inputs.out is None else inputs.out)
     if setup is not None:
         setup(memory, args)
     judge: Court | None = None

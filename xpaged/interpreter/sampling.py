@@ -95,34 +95,51 @@ def _roots(value: SSAValue | None, arguments: Sequence[Argument]) -> list[Argume
 
 
 def _spread_scores(attention: Attention, inputs: Inputs) -> None:
-    """Scales the argument that Q is, so that the scores of the first head spread by about SPREAD."""
+    """Scales the argument that Q is, so that the scores of the first head spread by about SPREAD; for integers what
+    scales the scores, and Q where that is nothing."""
     p = attention.problem
     numbers = [identity_of(r) for r in roots_of(attention.op.queries)]
     if len(numbers) != 1 or not isinstance(numbers[0], int) or numbers[0] not in inputs.arrays:
         return  # what another kernel computes, or an output, which the kernel passes refuse to read
     number = numbers[0]
-    if not is_float(inputs.arrays[number].dtype):
-        return
     q, _, _ = p.head(0)
     rows = np.arange(min(len(q), 64))
     raw = q[rows] @ np.asarray(p.k[0][:1024], np.float64).T
-    scores = raw
-    if p.score is not None:
-        scores = np.asarray(p.score(raw, [e[0][rows, : raw.shape[1]] for e in p.extras]), np.float64)
-    scores = scores[np.isfinite(scores)]  # what a mask hides says nothing
-    spread = float(scores.std()) if scores.size > 1 else 0.0
-    if np.isfinite(spread) and spread > 0:
-        flat = inputs.arrays[number]
-        factor = min(max(SPREAD / spread, 2.0**-10), 2.0**10)
+    extras = [np.asarray(e[0][rows, : raw.shape[1]]) for e in p.extras]
+
+    def spread_of(extras: Sequence[Array]) -> float:
+        scores = raw if p.score is None else np.asarray(p.score(raw, extras), np.float64)
+        scores = scores[np.isfinite(scores)]  # what a mask hides says nothing
+        return float(scores.std()) if scores.size > 1 else 0.0
+
+    spread = spread_of(extras)
+    if not np.isfinite(spread) or spread <= 0:
+        return
+    factor, flat = min(max(SPREAD / spread, 2.0**-20), 2.0**10), inputs.arrays[number]
+    if is_float(flat.dtype):
+        factor = max(factor, 2.0**-10)
         inputs.arrays[number] = (flat.astype(np.float32) * np.float32(factor)).astype(flat.dtype)
+        return
+    for i, view in enumerate(attention.op.preSoftmaxElemWiseInputs):
+        found = [identity_of(r) for r in roots_of(view)]
+        scaled = [e * factor if j == i else e for j, e in enumerate(extras)]
+        if is_float(extras[i].dtype) and abs(np.log2(max(spread_of(scaled), 1e-9) / SPREAD)) < 1:
+            for each in found:
+                if isinstance(each, int) and each in inputs.arrays:
+                    values = inputs.arrays[each]
+                    inputs.arrays[each] = (values.astype(np.float32) * np.float32(factor)).astype(values.dtype)
+            return
+    inputs.arrays[number] = np.rint(flat * factor).astype(flat.dtype)
 
 
 def _plant_keys(attention: Attention, inputs: Inputs, rng: np.random.Generator) -> None:
     """Makes the first and the last valid key of each KV head score high in one row that keeps them: an off-by-one in a
     length then moves that row by more than rounding does."""
     p, cells = attention.problem, attention.k
-    if cells is None or p.q.dtype.kind == "i":
+    if cells is None:
         return
+    data = inputs.pages[cells.argument].data
+    usual = float(data.std()) if data.dtype.kind == "i" else 1.0
     for g in range(0, p.heads, p.repeats):
         valid = np.flatnonzero(p.valid(g))
         if not valid.size:
@@ -135,13 +152,15 @@ def _plant_keys(attention: Attention, inputs: Inputs, rng: np.random.Generator) 
                 row = np.asarray(p.q[head, rng.choice(keeps)], np.float64)
                 size = float(np.sqrt((row * row).sum()))
                 if size > 0:
-                    _write(cells, inputs, (g // p.repeats, key), row * (strong / size))
+                    _write(cells, inputs, (g // p.repeats, key), row * (strong * usual / size))
 
 
 def _write(cells: Cells, inputs: Inputs, where: tuple[int, int], values: Array) -> None:
     data = inputs.pages[cells.argument].data
     position = cells.position[where]
     there = position >= 0
+    if data.dtype.kind == "i":
+        values = np.clip(np.rint(values), -127, 127)
     data.reshape(-1)[position[there]] = values[there].astype(data.dtype)
 
 

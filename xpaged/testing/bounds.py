@@ -117,8 +117,9 @@ class Bounded(np.lib.mixins.NDArrayOperatorsMixin):
         return self.value.size
 
     def rounded(self, dtype: np.dtype[Any]) -> "Bounded":
-        """The same after the rounding of an operation in `dtype`; values that were only moved are not rounded."""
-        if not self.computed:
+        """The same after the rounding of an operation in `dtype`; integers are exact, and values that were only moved
+        are not rounded."""
+        if not self.computed or np.dtype(dtype).kind in "iub":
             return self
         u = max(unit(dtype), 2.0**-24)
         return Bounded(self.value, self.error + u * (np.abs(self.value) + self.error) + tiny(dtype))

@@ -189,6 +189,9 @@ def convert(op: Operation, b: Compiler) -> OpCode:
     dtype = b.dtype(op.results[0].type)
     if dtype == np.bool_:  # keeps the lowest bit
         return unary(lambda x: (x & 1).astype(np.bool_))
+    if b.exact and isinstance(op, arith.SIToFPOp) and b.dtype(op.operands[0].type) != np.bool_:
+        storage = dtype_of(op.results[0].type)
+        return unary(lambda x: narrowed(x.astype(np.float64), storage))
     signed_bool = isinstance(op, arith.ExtSIOp | arith.SIToFPOp) and b.dtype(op.operands[0].type) == np.bool_
     if signed_bool:
         return unary(lambda x: -x.astype(dtype))
