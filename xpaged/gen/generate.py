@@ -24,8 +24,9 @@ Reference = Literal["f32", "strict", "f64"]
 ALLCLOSE = {"f32": (1e-5, 1.3e-6), "f16": (1e-5, 1e-3), "bf16": (1e-5, 1.6e-2)}
 """Absolute and relative tolerance of a comparison by `allclose`, by the type of the output; the absolute one grows with
 the number of products that a result is a sum of."""
-RMS = {"f32": 3e-5, "f16": 1e-3, "bf16": 1e-3}
-"""Largest root mean square of the differences, relative to the largest value, by the type of the output."""
+RMS = {"f32": 3e-5, "f16": 1e-3, "bf16": 5e-3}
+"""Largest root mean square of the differences, relative to the largest value, by the type of the output. (rocmlir-gen
+has 1e-3 for bf16 too, which is what rounding P and the output once leaves.)"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -235,7 +235,7 @@ COMPARISON = (
         name="RMS_threshold",
         kind="float",
         effect=_HARNESS,
-        help="root mean square of the differences over the largest value (f32: 3e-5, else 1e-3)",
+        help="root mean square of the differences over the largest value (f32: 3e-5, f16: 1e-3, bf16: 5e-3)",
     ),
     Option(name="absDiff_threshold", kind="float", default=100.0, effect=_HARNESS, help="largest difference"),
     Option(
