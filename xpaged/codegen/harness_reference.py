@@ -20,6 +20,7 @@ from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xpaged.dialects.rock.attention import AttentionOp
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.dialects.rock.ops import DerefOp, Shaped, TransformOp, YieldOp
 from xpaged.dialects.rock.views import chain_of
 from xpaged.errors import XpagedError
@@ -133,6 +134,8 @@ class _Reference:
                     pass
                 case AttentionOp():
                     self._attention(op)
+                case MergeAttentionOp():
+                    self._merge(op)
                 case GenericOp():
                     self._generic(op)
                 case memref.CopyOp():
@@ -377,6 +380,53 @@ static void attention{number}(std::vector<Values> &b) {{
 }}"""
         )
         self.made.steps.append(f"    attention{number}(b);")
+
+    def _merge(self, op: MergeAttentionOp) -> None:
+        assert isinstance(op.out.type, MemRefType)
+        groups, rows, channels = op.out.type.get_shape()
+        n, number = op.split_kv, len(self.made.functions)
+        g, i, c = IndexExpr.var("g", 0, groups - 1), IndexExpr.var("i", 0, rows - 1), IndexExpr.var("c", 0, channels - 1)
+        at = g * n + IndexExpr.var("p", 0, n - 1)
+        lse, part = self._read(op.lses, [at, i]), self._read(op.parts, [at, i, c])
+        types = [_constants(x.type) for x in (op.out, op.out if op.lse is None else op.lse)]
+        result = self._write(op.out, [g, i, c], "value", "error")
+        log_result = "(void)lse, (void)off;" if op.lse is None else self._write(op.lse, [g, i], "lse", "off")
+        self.made.functions.append(
+            f"""// The results over {n} parts of the keys become one: {groups} heads, {rows} rows.
+static void merge{number}([[maybe_unused]] std::vector<Values> &b) {{
+    std::vector<double> w({n});
+    for (long row = 0; row < {groups * rows}L; row++) {{
+        const long g = row / {rows}, i = row % {rows};
+        double most = -INFINITY, worst = 0, longest = 0, total = 0;
+        for (long p = 0; p < {n}; p++) {{
+            const double lse = {lse[0]};
+            if (!std::isfinite(lse)) continue;
+            most = std::max(most, lse);
+            worst = std::max(worst, {lse[1]});
+            longest = std::max(longest, fabs(lse));
+        }}
+        for (long p = 0; p < {n}; p++) total += w[p] = most == -INFINITY ? 0 : exp({lse[0]} - most);
+        const double weight = expm1(worst + 6 * ULP32 * longest) + 2 * ULP32 + gamma_of({2 * n + 16});
+        for (long c = 0; c < {channels}; c++) {{
+            double value = 0, size = 0, error = 0;
+            for (long p = 0; p < {n}; p++) {{
+                if (w[p] == 0) continue;
+                const double x = {part[0]}, share = w[p] / total;
+                value += share * x;
+                size += share * fabs(x);
+                error += share * {part[1]};
+            }}
+            error += (2 * weight + 4 * ULP32) * size;
+            error += {types[0][0]} * (fabs(value) + error) + {types[0][1]};
+            {result}
+        }}
+        const double lse = total > 0 ? most + log(total) : -INFINITY;
+        const double off = total > 0 ? worst + weight + 8 * ULP32 * (longest + fabs(lse)) + {types[1][0]} * fabs(lse) : 0;
+        {log_result}
+    }}
+}}"""
+        )
+        self.made.steps.append(f"    merge{number}(b);")
 
     def _write_result(self, op: AttentionOp, at: Sequence[IndexExpr]) -> str:
         assert op.out is not None
