@@ -74,6 +74,14 @@ def test_tiles_and_their_reasons() -> None:
     assert told(gen("-g 2 -num_heads_q 2"), "rows of one problem")
 
 
+def test_splits_and_merges_are_told() -> None:
+    assert told(gen("-split_kv 3"), "split_kv = 3: an equal share of the keys that are not masked")
+    assert told(gen("-split_kv 3"), "kernel rock_attention_merge: the results over 3 parts of the keys become one")
+    assert told(gen("-split_kv 5 -return_lse"), "split_kv = 5: 128 keys for each part")
+    assert told(gen(""), "split_kv = 1: none was asked for; 2 would fill the 304 units of gfx942")
+    assert told(gen("-g 400"), "split_kv = 1: more parts of the keys would not fill the device any better")
+
+
 def test_schedules_are_told() -> None:
     config = "--perf_config attn:v3:48,64,16,32,32,32,16,1,1,{},2,0,1"
     assert told(gen(config.format(1)), "keys_per_tile = 48: mPerBlockG0 = 48", "key_waves")

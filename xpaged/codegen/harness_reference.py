@@ -385,7 +385,11 @@ static void attention{number}(std::vector<Values> &b) {{
         assert isinstance(op.out.type, MemRefType)
         groups, rows, channels = op.out.type.get_shape()
         n, number = op.split_kv, len(self.made.functions)
-        g, i, c = IndexExpr.var("g", 0, groups - 1), IndexExpr.var("i", 0, rows - 1), IndexExpr.var("c", 0, channels - 1)
+        g, i, c = (
+            IndexExpr.var("g", 0, groups - 1),
+            IndexExpr.var("i", 0, rows - 1),
+            IndexExpr.var("c", 0, channels - 1),
+        )
         at = g * n + IndexExpr.var("p", 0, n - 1)
         lse, part = self._read(op.lses, [at, i]), self._read(op.parts, [at, i, c])
         types = [_constants(x.type) for x in (op.out, op.out if op.lse is None else op.lse)]

@@ -11,11 +11,12 @@ from xpaged.arch import arch_of
 from xpaged.arch.table import Arch
 from xpaged.dialects.rock.attention import AttentionOp
 from xpaged.dialects.rock.attrs import AttentionParamsAttr
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level, level_of
 from xpaged.ir.locations import describe
 from xpaged.lowering.fusion_report import Explanation, explain_fusion
-from xpaged.lowering.geometry import INSTRUCTION_ROWS, MAX_WAVES, Geometry, geometry_of, join_rows
+from xpaged.lowering.geometry import INSTRUCTION_ROWS, MAX_WAVES, Geometry, choose_split, geometry_of, join_rows
 from xpaged.lowering.kernel import block_size, grid_size, is_kernel, kernels_of
 from xpaged.lowering.perf_config import SCHEDULES, PerfConfig, config_of
 
@@ -90,7 +91,8 @@ def explain_kernels(module: ModuleOp, arch: Arch) -> list[str]:
         name = function.sym_name.data
         op = attentions.get(function)
         if op is None:
-            lines.append(f"kernel {name}: elementwise, one lane an element")
+            merges = [each for each in function.walk() if isinstance(each, MergeAttentionOp)]
+            lines.append(f"kernel {name}: {_merge(merges[0]) if merges else 'elementwise, one lane an element'}")
         else:
             lines += [f"kernel {name}: {line}" for line in _attention(op, arch)]
         if (kernel := launched.get(name)) is not None and "rock.grid_size" in kernel.attributes:
@@ -114,6 +116,7 @@ def _attention(op: AttentionOp, arch: Arch) -> list[str]:
         _keys(geometry, chosen, config),
         _channels(geometry, chosen),
         _stages(geometry, chosen, config),
+        _split(geometry, op.balancedSplit is not None, arch),
     ]
     if chosen["key_waves"] > 1:
         rows = join_rows(chosen["query_waves"], geometry.rows)
@@ -121,6 +124,21 @@ def _attention(op: AttentionOp, arch: Arch) -> list[str]:
     else:
         lines.append("LDS: none; K and V go from memory to registers")
     return [*lines, f"arch {arch.name}: waves of {arch.wave_size} lanes"]
+
+
+def _split(geometry: Geometry, balanced: bool, arch: Arch) -> str:
+    """What is done about a device that the query heads alone do not fill."""
+    if geometry.split > 1:
+        shares = "an equal share of the keys that are not masked" if balanced else f"{geometry.part_keys} keys"
+        return f"split_kv = {geometry.split}: {shares} for each part, which has workgroups of its own"
+    parts = choose_split(geometry, arch)
+    if parts == 1:
+        return "split_kv = 1: more parts of the keys would not fill the device any better"
+    return f"split_kv = 1: none was asked for; {parts} would fill the {arch.compute_units} units of {arch.name}"
+
+
+def _merge(op: MergeAttentionOp) -> str:
+    return f"the results over {op.split_kv} parts of the keys become one, part by part in the order of their numbers"
 
 
 def _count(number: int, what: str) -> str:
