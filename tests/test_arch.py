@@ -34,11 +34,11 @@ def test_an_instruction_fills_the_lanes_of_a_wave(arch: Arch, instruction: Matri
     i = instruction
     assert i.m * i.k * i.copies == arch.wave_size * i.elements == i.k * i.n * i.copies
     assert i.m * i.n == arch.wave_size * i.registers
-    assert (i.lanes, i.operand_groups * i.copies, i.result_groups) == (arch.wave_size, *[arch.wave_size // 16] * 2)
+    assert (i.lanes, i.operand_groups * i.copies, i.result_groups) == (arch.wave_size, *[arch.wave_size // i.m] * 2)
     kind = "mfma" if arch.name in CDNA else "wmma"
     name = f"{kind}_{i.accumulator}_{i.m}x{i.n}x{i.k}_{i.operand}"
     assert i.name == name + ("_gfx12" if arch.name in RDNA4 else "")
-    assert i.builtin.startswith(f"__builtin_amdgcn_{kind}_{i.accumulator}_16x16x{i.k}")
+    assert i.builtin.startswith(f"__builtin_amdgcn_{kind}_{i.accumulator}_{i.m}x{i.n}x{i.k}")
     assert i.accumulator == ("i32" if i.operand == "i8" else "f32")
     assert i.clocks >= 8
     assert arch.instruction(i.name) is i
@@ -52,13 +52,16 @@ def test_an_instruction_fills_the_lanes_of_a_wave(arch: Arch, instruction: Matri
 def test_where_the_elements_of_a_product_lie(arch: Arch, instruction: MatrixInstruction) -> None:
     i = instruction
     for lane in range(arch.wave_size):
-        group = lane // 16
+        group = lane // i.m
         for e in range(i.elements):
             index = e if arch.name in RDNA3 else i.elements * group + e
-            assert i.operand_place(lane, e) == (lane % 16, index)
+            assert i.operand_place(lane, e) == (lane % i.m, index)
         for r in range(i.registers):
-            row = 2 * r + group if arch.name in RDNA3 else (4 if arch.name in CDNA else 8) * group + r
-            assert i.result_place(lane, r) == (row, lane % 16)
+            if i.m == 32:
+                row = 8 * (r // 4) + 4 * group + r % 4
+            else:
+                row = 2 * r + group if arch.name in RDNA3 else (4 if arch.name in CDNA else 8) * group + r
+            assert i.result_place(lane, r) == (row, lane % i.n)
 
 
 FIRST = {  # the instruction that is preferred, and the one for 16 indices
@@ -88,11 +91,11 @@ def test_types_and_names_without_an_instruction_are_refused() -> None:
     with pytest.raises(XpagedError, match="no matrix instruction that multiplies 48 channels or keys of i8") as error:
         get_arch("gfx942").matrix_instruction("i8", 48)
     assert (error.value.found, error.value.expected) == ("48", "a multiple of 32")
-    with pytest.raises(XpagedError, match="gfx942 has no matrix instruction mfma_f32_32x32x8_f16") as error:
-        get_arch("gfx942").instruction("mfma_f32_32x32x8_f16")
+    with pytest.raises(XpagedError, match="gfx942 has no matrix instruction mfma_f32_32x32x16_f16") as error:
+        get_arch("gfx942").instruction("mfma_f32_32x32x16_f16")
     assert error.value.expected is not None
     assert "mfma_f32_16x16x16_f16" in error.value.expected
-    assert instruction_named("mfma_f32_32x32x8_f16") is None
+    assert instruction_named("mfma_f32_32x32x16_f16") is None
 
 
 @pytest.mark.parametrize(

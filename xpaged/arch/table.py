@@ -23,8 +23,8 @@ class MatrixInstruction:
     A(g, e) with B(g, e), so any bijection of (g, e) applied to both operands gives the same D.  With `copies` above 1
     that many groups next to each other must hold the same values, and count as one.
 
-    D: lane l, register r holds column `l % n`.  Its row is `registers * g + r` for lane group g, or, with
-    `interleaved` rows, `groups * r + g`.
+    D: lane l, register r holds column `l % n`.  Lane groups take turns on `block` rows each (None: all that a lane
+    has): group g holds rows `block * g + (0 .. block - 1)` of each `block * groups`.
     """
 
     name: str
@@ -40,7 +40,7 @@ class MatrixInstruction:
     call: str = "{a}, {b}, {c}, 0, 0, 0"  # the builtin's arguments
     packed: str | None = None  # the C type in which the builtin takes an operand, where it is no vector of elements
     copies: int = 1
-    interleaved: bool = False
+    block: int | None = None
 
     @property
     def lanes(self) -> int:
@@ -57,6 +57,11 @@ class MatrixInstruction:
         """Lane groups that hold different rows of D."""
         return self.lanes // self.n
 
+    @property
+    def result_block(self) -> int:
+        """Neighbouring rows of D that a lane holds in neighbouring registers."""
+        return self.registers if self.block is None else self.block
+
     def operand_place(self, lane: int, element: int) -> tuple[int, int]:
         """Row of A (column of B) and reduction index of value `element` of a lane."""
         return lane % self.m, self.elements * (lane // self.m // self.copies) + element
@@ -64,8 +69,8 @@ class MatrixInstruction:
     def result_place(self, lane: int, register: int) -> tuple[int, int]:
         """Row and column of D that value `register` of a lane is."""
         group = lane // self.n
-        row = self.result_groups * register + group if self.interleaved else self.registers * group + register
-        return row, lane % self.n
+        block = self.result_block
+        return block * (register // block * self.result_groups + group) + register % block, lane % self.n
 
 
 @dataclass(frozen=True)
@@ -85,10 +90,14 @@ class Arch:
         """Compute units of the smallest usual part (of one die, where each die is a device)."""
         return _COMPUTE_UNITS[self.name]
 
-    def matrix_instruction(self, operand: str, reduction: int = 0) -> MatrixInstruction:
-        """The preferred instruction for operands of element type `operand` among those that cut `reduction` indices
-        into whole steps; refuses a type without one."""
-        found = [i for i in self.matrix if i.operand == operand and reduction % i.k == 0]
+    def has_matrix(self, operand: str, rows: int) -> bool:
+        """Whether there is an instruction with `rows` rows for operands of element type `operand`."""
+        return any(i.operand == operand and i.m == rows for i in self.matrix)
+
+    def matrix_instruction(self, operand: str, reduction: int = 0, rows: int = 16) -> MatrixInstruction:
+        """The preferred instruction for operands of element type `operand` among those with `rows` rows that cut
+        `reduction` indices into whole steps; refuses a type without one."""
+        found = [i for i in self.matrix if i.operand == operand and i.m == rows and reduction % i.k == 0]
         if found:
             return found[0]
         of_type = [i for i in self.matrix if i.operand == operand]
@@ -108,7 +117,7 @@ class Arch:
     def reduction_step(self, operand: str) -> int:
         """The fewest reduction indices that one instruction for operands of type `operand` multiplies."""
         self.matrix_instruction(operand)  # refuses a type without one
-        return min(i.k for i in self.matrix if i.operand == operand)
+        return min(i.k for i in self.matrix if i.operand == operand and i.m == 16)
 
     def instruction(self, name: str) -> MatrixInstruction:
         """The instruction called `name`; refuses a name that this architecture does not have."""
@@ -129,6 +138,12 @@ def _mfma(operand: str, k: int, elements: int, suffix: str, clocks: int, packed:
     return MatrixInstruction(name, 16, 16, k, operand, sums, elements, 4, builtin, clocks, packed=packed or None)
 
 
+def _mfma32(operand: str, suffix: str, clocks: int) -> MatrixInstruction:
+    """A 32x32x8 instruction of CDNA: a lane has four rows of every eight."""
+    name, builtin = f"mfma_f32_32x32x8_{operand}", f"__builtin_amdgcn_mfma_f32_32x32x8{suffix}"
+    return MatrixInstruction(name, 32, 32, 8, operand, "f32", 4, 16, builtin, clocks, block=4)
+
+
 def _wmma11(operand: str, clocks: int) -> MatrixInstruction:
     """A 16x16x16 instruction of RDNA3: both halves of the wave hold all of A and of B."""
     if operand == "i8":
@@ -140,7 +155,7 @@ def _wmma11(operand: str, clocks: int) -> MatrixInstruction:
         *(16, 16, 16, operand, sums, 16, 8, f"__builtin_amdgcn_{builtin}", clocks, call),
         packed="i32x4" if operand == "i8" else None,
         copies=2,
-        interleaved=True,
+        block=1,
     )
 
 
@@ -185,12 +200,16 @@ _TABLE = (
         _mfma("f16", 16, 4, "f16", 32),
         _mfma("bf16", 16, 4, "bf16_1k", 32),
         _mfma("i8", 16, 4, "i8", 32, "int"),
+        _mfma32("f16", "f16", 64),
+        _mfma32("bf16", "bf16_1k", 64),
     ),
     _cdna(
         *("gfx942", "MI300X, MI325X", 65536),
         _mfma("f16", 16, 4, "f16", 16),
         _mfma("bf16", 16, 4, "bf16_1k", 16),
         _mfma("i8", 32, 8, "_i8", 16, "i64"),
+        _mfma32("f16", "f16", 32),
+        _mfma32("bf16", "bf16_1k", 32),
     ),
     _cdna(
         *("gfx950", "MI350X, MI355X", 163840),

@@ -83,7 +83,7 @@ class AttentionLayouts:
     def _rows(self, instruction: MatrixInstruction, stride: int) -> _Digits:
         """Lanes of an operand with 16 rows, such that lane group g of the product holds rows R g .. R g + R - 1."""
         groups, registers = instruction.result_groups, instruction.registers
-        if instruction.interleaved:
+        if instruction.result_block == 1:
             return [(groups, 1, registers * stride), (registers, 1, stride)]
         return [(16, 1, stride)]
 

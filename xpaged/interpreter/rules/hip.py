@@ -451,7 +451,7 @@ def _mma(op: hip.MmaOp, instruction: MatrixInstruction, dtype: np.dtype[Any]) ->
     work = dtype if dtype.kind == "f" else F32  # whose sums of products of i8 are exact
     left = _Operands(op, rows, instruction, work)
     right = _Operands(op, columns, instruction, work)
-    first, second = (1, 0) if instruction.interleaved else (0, 1)
+    block = instruction.result_block
 
     def run(m: Machine, x: Array, y: Array, z: Array) -> Array:
         waves = waves_of(m, op)
@@ -460,15 +460,10 @@ def _mma(op: hip.MmaOp, instruction: MatrixInstruction, dtype: np.dtype[Any]) ->
         if product.dtype != dtype:
             product = product.astype(dtype)
         groups = m.wave_size // columns
-        # Register r of group g is row registers * g + r, interleaved groups * r + g; lane l of a group is column l % n.
-        shape = [groups, registers]
-        apart = product.reshape(waves, shape[first], shape[second], columns)
-        apart = apart.transpose(2 - first, 0, 1 + first, 3)
-        if z.shape[0] == 1:
-            out = apart.reshape(registers, m.lanes).T
-            return out + z
-        out = apart + z.T.reshape(registers, waves, groups, columns)
-        return out.reshape(registers, m.lanes).T
+        # Groups take turns on blocks of rows: [wave, turn, group, row of the block, column].
+        apart = product.reshape(waves, registers // block, groups, block, columns).transpose(1, 3, 0, 2, 4)
+        out = apart.reshape(registers, m.lanes)
+        return out.T + z if z.shape[0] == 1 else (out + z.T).T
 
     return run
 
