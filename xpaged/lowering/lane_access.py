@@ -55,7 +55,15 @@ class _Piece:
         self.bytes = element_bytes(tile.element_type)
         first = tile.layout.regs[0] if vector_size(tile) > 1 else Digit(1, -1, 0)
         self.size, self.first = vector_size(tile), first
+        self.second, self.joined = Digit(1, -1, 0), 1  # vectors that lie behind one another and make one access
         self.width = self._widest()
+        if self.width == self.size > 1 and where is None:
+            self._join()
+
+    @property
+    def digits_inside(self) -> int:
+        """The register digits that one access covers."""
+        return (self.size > 1) + (self.joined > 1)
 
     def place(self, at: Sequence[IndexExpr], step: IndexExpr | int) -> Place:
         """The place of the element at register coordinates `at`, `step` registers into its vector."""
@@ -65,8 +73,13 @@ class _Piece:
     def stepped(self, at: Sequence[IndexExpr], step: IndexExpr | int) -> list[IndexExpr]:
         """Register coordinates `step` registers into the vector at `at`."""
         out = list(at)
+        step = IndexExpr.of(step)
+        if self.joined > 1:
+            vector = step // self.size
+            out[self.second.dim] = out[self.second.dim] + vector * self.second.stride
+            step = step % self.size
         if self.first.dim >= 0:
-            out[self.first.dim] = out[self.first.dim] + IndexExpr.of(step) * self.first.stride
+            out[self.first.dim] = out[self.first.dim] + step * self.first.stride
         return out
 
     def alive(self, at: Sequence[IndexExpr], part: int) -> SSAValue | None:
@@ -85,7 +98,7 @@ class _Piece:
     def digits(self) -> list[IndexExpr]:
         """Register coordinates with one free variable a digit, for questions about all registers at once."""
         at = [IndexExpr.const(0) for _ in self.tile.layout.shape]
-        for number, digit in enumerate(self.tile.layout.regs[1 if self.size > 1 else 0 :]):
+        for number, digit in enumerate(self.tile.layout.regs[self.digits_inside :]):
             at[digit.dim] = at[digit.dim] + IndexExpr.var(f"digit{number}", 0, digit.size - 1) * digit.stride
         return at
 
@@ -105,12 +118,25 @@ class _Piece:
             width //= 2
         return width
 
+    def _join(self) -> None:
+        """Make one access of neighbouring vectors where they are one aligned piece of memory of 16 bytes at most."""
+        regs, size = self.tile.layout.regs, self.size
+        if len(regs) < 2 or self.size * regs[1].size * self.bytes > WIDEST or regs[1].size & (regs[1].size - 1):
+            return
+        self.second, self.joined = regs[1], regs[1].size
+        width = size * self.joined
+        run = IndexExpr.var("run", 0, width - 1)
+        if run_at(self.place(self.digits(), run), run, width) is None:
+            self.second, self.joined = Digit(1, -1, 0), 1
+        else:
+            self.width = width
+
     def page_digits(self) -> list[Digit]:
         """The register digits that the page depends on: their loops go outermost, so a page is looked up once."""
         entry = self.place(self.digits(), 0).entry
         if entry is None:
             return []
-        digits = self.tile.layout.regs[1 if self.size > 1 else 0 :]
+        digits = self.tile.layout.regs[self.digits_inside :]
         return [d for number, d in enumerate(digits) if entry.depends_on(f"digit{number}")]
 
     def base(self, place: Place, hint: str) -> SSAValue:
@@ -165,15 +191,16 @@ def load_tile(
         kind = hip.LdsLoadOp if hip.is_lds(base.type) else hip.LoadOp
         return emitter.value(kind(base, piece.offset(place, name), _vector(tile.element_type, piece.width), ok))
 
-    parts = piece.size // piece.width
     if tile.layout.registers == 1:
         return ScalarTile(tile, part([IndexExpr.const(0)] * len(tile.shape), 0))
     held = target or new_registers(emitter, tile, hint)
-    with register_loops(emitter, tile.layout, skip=1 if piece.size > 1 else 0, outer=piece.page_digits()) as (
-        at,
-        number,
-    ):
-        held.put(emitter, join(emitter, [part(at, p) for p in range(parts)]), number)
+    with register_loops(emitter, tile.layout, skip=piece.digits_inside, outer=piece.page_digits()) as (at, number):
+        if piece.joined > 1:
+            whole = part(at, 0)
+            for p in range(piece.joined):
+                held.put(emitter, cut(emitter, whole, p * piece.size, piece.size), number + p * piece.size)
+        else:
+            held.put(emitter, join(emitter, [part(at, p) for p in range(piece.size // piece.width)]), number)
     return held
 
 
@@ -202,11 +229,15 @@ def store_tile(
     if not isinstance(value, RegsTile):
         put([IndexExpr.const(0)] * len(tile.shape), 0, value.element(emitter, [IndexExpr.const(0)] * len(tile.shape)))
         return
-    with register_loops(emitter, tile.layout, skip=1 if piece.size > 1 else 0) as (at, number):
-        whole = value.vector(emitter, number)
-        for p in range(piece.size // piece.width):
-            element = cut(emitter, whole, p * piece.width, piece.width) if piece.size > 1 else whole
-            put(at, p, element)
+    with register_loops(emitter, tile.layout, skip=piece.digits_inside) as (at, number):
+        if piece.joined > 1:
+            vectors = [value.vector(emitter, number + p * piece.size) for p in range(piece.joined)]
+            put(at, 0, join(emitter, vectors))
+        else:
+            whole = value.vector(emitter, number)
+            for p in range(piece.size // piece.width):
+                element = cut(emitter, whole, p * piece.width, piece.width) if piece.size > 1 else whole
+                put(at, p, element)
 
 
 def load_scalar(

@@ -130,12 +130,10 @@ def _region(emitter: Emitter, op: TileMapOp, values: Sequence[SSAValue], size: i
         if isinstance(inner, math.Exp2Op):
             new: Operation = hip.Exp2Op(operands[0])
         else:
-            new = inner.clone(dict(zip(inner.operands, operands, strict=True)))
-            if size > 1:
-                types = [VectorType(r.type, [size]) for r in inner.results]  # pyright: ignore
-                new = type(inner).create(
-                    operands=operands, properties=inner.properties, attributes=inner.attributes, result_types=types
-                )
+            types = [r.type if size == 1 else VectorType(r.type, [size]) for r in inner.results]  # pyright: ignore
+            new = type(inner).create(
+                operands=operands, properties=inner.properties, attributes=inner.attributes, result_types=types
+            )
         result = emitter.value(new, hint=inner.results[0].name_hint)
         known[inner.results[0]] = result
     raise XpagedError("a region without rock.tile_yield", at=op)
