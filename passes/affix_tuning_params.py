@@ -53,6 +53,7 @@ from xpaged.lowering.geometry import (
     MAX_WAVES,
     Geometry,
     choose_params,
+    direct_params,
     geometry_of,
     lds_bytes,
     round_up,
@@ -87,7 +88,7 @@ class AffixTuningParamsPass(LevelPass):
 def _configured(config: PerfConfig, geometry: Geometry, arch: Arch, op: AttentionOp) -> AttentionParamsAttr:
     """Tile sizes as a perf_config says: keys and query rows, both rounded up to whole matrix instructions, and stages
     of the key loop where there is room for them."""
-    chosen = choose_params(geometry, arch).values()
+    chosen = direct_params(geometry, arch).values()
     rows = min(config.rows, round_up(geometry.rows, INSTRUCTION_ROWS))
     chosen["query_waves"] = min(MAX_WAVES, round_up(rows, INSTRUCTION_ROWS) // INSTRUCTION_ROWS)
     chosen["keys_per_tile"] = round_up(config.keys, INSTRUCTION_ROWS)

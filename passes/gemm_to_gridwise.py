@@ -60,15 +60,16 @@ from xpaged.ir.locations import copy_location
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder
 from xpaged.lowering.geometry import (
-    INSTRUCTION_ROWS,
     Geometry,
     MergeTile,
     geometry_of,
     launch_size,
     round_up,
     shape_of,
+    workgroup_rows,
 )
 from xpaged.lowering.kernel import DESCRIPTION, MAX_GRID, set_launch
+from xpaged.lowering.staged_layouts import STAGED_ROWS
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _lower(op: AttentionOp) -> None:
     sizes = geometry_of(op)
     params = op.params0.values()
     arch = arch_of_function(function)
-    columns = params["query_waves"] * INSTRUCTION_ROWS
+    columns = workgroup_rows(params)
     key_step = params["key_waves"] * params["keys_per_tile"]
     n, m = round_up(sizes.rows, columns), round_up(sizes.keys, key_step)
     d = round_up(sizes.channels, params["channel_chunk"])
@@ -205,8 +206,9 @@ def _describe(op: AttentionOp, sizes: Geometry, new: GridwiseAttentionAccelOp) -
     assert params is not None
     values = params.values()
     lines.append(
-        f"A workgroup: {values['query_waves'] * INSTRUCTION_ROWS} rows, {INSTRUCTION_ROWS} a wave; "
+        f"A workgroup: {workgroup_rows(values)} rows, {values['rows_per_wave']} a wave; "
         f"{values['keys_per_tile']} keys at a time"
+        + (", which all waves share through LDS" if values["rows_per_wave"] == STAGED_ROWS else "")
         + (f" in each of {values['key_waves']} waves, joined at the end." if values["key_waves"] > 1 else ".")
     )
     return "\n".join(lines)

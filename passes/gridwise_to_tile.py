@@ -25,8 +25,8 @@ becomes, in part,
       %kv_index = memref.load %last[%workgroup] : memref<3xi32>
       %last_key = arith.minsi %kv_index,
       %q_rows = rock.tile_load %q_tiles_1[%workgroup,
-      %k_1 = rock.tile_load %k_tiles_1[%workgroup, %22, %22] where %some_1
-      %m_1, %l_1, %acc_1, %k_2 = scf.for %it = %25 to %full_tiles
+      %k_1 = rock.tile_load %k_tiles_1[%workgroup,
+      %m_1, %l_1, %acc_1, %k_2 = scf.for %it =
         %next = arith.minsi
         %v_rows = rock.tile_load %v_tiles_1[%workgroup, %it,
         rock.sched_barrier
@@ -34,11 +34,10 @@ becomes, in part,
         rock.sched_barrier
         %k_4 = rock.tile_load %k_tiles_1[%workgroup, %next,
         rock.sched_barrier
-        %x = rock.tile_map
-        %top = rock.tile_reduce_lane "max" %x along 1
+        %top = rock.tile_reduce_lane "max" %s_1 along 1
         %rises = rock.tile_map
         %m_3, %l_3, %acc_3 = rock.tile_if_any %rises
-          %row_top = rock.tile_reduce "max" %top along 1
+          %row_top = rock.tile_reduce "max" %top_1 along 1
         %p = rock.tile_map
           math.exp2
         %sum = rock.tile_reduce_lane "sum" %p along 1
@@ -46,18 +45,19 @@ becomes, in part,
         scf.yield %m_3, %l_6, %acc_6, %k_4
       } {rock.trip_bound = 3 : i32}
       %m_5, %l_7, %acc_7 = scf.for %it_1 = %full_tiles to %tiles
-        %k_5 = rock.tile_load %k_tiles_1[%workgroup, %it_1, %36] where %k_valid
-        %x_2 = rock.tile_mask %x_1 keys %first_key
-        %v_rows_1 = rock.tile_load %v_tiles_1[%workgroup, %it_1, %0] where %v_valid
+        %k_5 = rock.tile_load %k_tiles_1[%workgroup, %it_1,
+        %x = rock.tile_mask %s_3 keys %first_key
+        %v_rows_1 = rock.tile_load %v_tiles_1[%workgroup, %it_1,
       } {rock.trip_bound = 3 : i32}
       %l_13 = rock.tile_reduce "sum" %l_7 along 1
       rock.tile_store %o_packed, %o_tiles_1[%workgroup,
 
-Scores are in units of log2, so that 2^x is the hardware's own instruction. Whole tiles of kept keys come first, without
-masks; their K is loaded a turn ahead and their V before it is needed, so that loads are always in flight. The tiles
-that a mask cuts follow. `m` is no running maximum but a reference that scores may exceed by a factor of 2^8: only then,
-and at the first key, a wave moves it. Each lane sums up its own part of P; lanes exchange once, at the end. Where waves
-take turns on the keys, what they have is joined through LDS at the end.
+Exponents are in units of log2, so that 2^x is the hardware's own instruction. Whole tiles of kept keys come first,
+without masks; their K is loaded a turn ahead and their V before it is needed, so that loads are always in flight. The
+tiles that a mask cuts follow. `m` is no running maximum but a reference that scores may exceed by a factor of 2^8: only
+then, and at the first key, a wave moves it. Each lane sums up its own part of P; lanes exchange once, at the end. Where
+waves take turns on the keys, what they have is joined through LDS at the end. With `rows_per_wave = 32` waves share K
+and V through LDS instead (`xpaged.lowering.attention_staged`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
-from xpaged.lowering.attention_tiles import AttentionTiles
+from xpaged.lowering.attention_staged import tiles_of
 from xpaged.lowering.merge_tiles import MergeTiles
 from xpaged.lowering.tile_checks import check_merge, check_tiles
 
@@ -95,7 +95,7 @@ class GridwiseToTilePass(LevelPass):
                     raise XpagedError("a kernel holds one attention: the launch is made for it", at=op)
                 lowered.add(op.parent_op())
                 check_tiles(op)
-                AttentionTiles(op).run()
+                tiles_of(op).run()
             elif isinstance(op, MergeAttentionOp):
                 check_merge(op)
                 MergeTiles(op).run()

@@ -128,7 +128,7 @@ def test_attention_parameters():
     text = str(attr)
     assert text == (
         "#rock.attention_params<keys_per_tile = 16, query_waves = 1, key_waves = 4, channel_chunk = 64, "
-        "value_channels = 32, stages = 1>"
+        "value_channels = 32, stages = 1, rows_per_wave = 16>"
     )
     module = parse(f"func.func @f() attributes {{p = {text}}} {{ func.return }}")
     func = module.body.block.first_op

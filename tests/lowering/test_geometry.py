@@ -137,7 +137,11 @@ def test_tile_sizes_fit_any_problem(geometry: Geometry, name: str) -> None:
     [
         ({"seq_q": 1, "seq_k": 4096, "dim_qk": 64}, (64, 1, 4, 64, 64)),  # decode: the waves share the keys
         ({"seq_q": 1, "seq_k": 4096, "dim_qk": 128}, (32, 1, 4, 128, 128)),
-        ({"seq_q": 1024, "seq_k": 1024, "dim_qk": 64}, (64, 4, 1, 64, 64)),  # prefill: the waves share the rows
+        (
+            {"seq_q": 1024, "seq_k": 1024, "dim_qk": 64},
+            (64, 8, 1, 64, 64),
+        ),  # prefill: 32 rows a wave, K and V through LDS
+        ({"seq_q": 1024, "seq_k": 1024, "dim_qk": 160}, (16, 4, 1, 160, 160)),  # for other sizes straight to registers
         ({"seq_q": 20, "seq_k": 1024, "dim_qk": 64}, (64, 2, 2, 64, 64)),
         ({"seq_q": 40, "seq_k": 1024, "dim_qk": 64}, (64, 3, 1, 64, 64)),
         ({"seq_q": 1, "seq_k": 7, "dim_qk": 64}, (16, 1, 1, 64, 64)),  # one tile of keys: one wave

@@ -9,7 +9,7 @@ import pytest
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp, f32, i64
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint
 
@@ -68,8 +68,8 @@ def keep_a_deref(module: ModuleOp) -> None:
     function = next(iter(module.ops))
     assert isinstance(function, Operation)
     table = function.regions[0].block.args[1]
-    pages = MemRefType(hip.f32, [1, 1, 8])
-    view = memref.CastOp.get(table, MemRefType(hip.i64, [1, 1, 1]))
+    pages = MemRefType(f32, [1, 1, 8])
+    view = memref.CastOp.get(table, MemRefType(i64, [1, 1, 1]))
     Builder(InsertPoint.at_start(function.regions[0].block)).insert(view)
     Builder(InsertPoint.after(view)).insert(DerefOp(view.results[0], pages))
 

@@ -6,6 +6,7 @@ What it emits is shown in `xpaged.passes.gridwise_to_tile`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from xdsl.dialects import arith, func, math, memref, scf
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32, i1, i32
@@ -48,6 +49,7 @@ class AttentionTiles(TileBuilder):
     """Builds the tile program of one gridwise attention in front of it, then erases it."""
 
     op: GridwiseAttentionAccelOp
+    family: ClassVar[type[AttentionLayouts]] = AttentionLayouts
 
     def __init__(self, op: GridwiseAttentionAccelOp) -> None:
         super().__init__(op)
@@ -57,16 +59,17 @@ class AttentionTiles(TileBuilder):
         params = op.params0.values()
         arch, element = arch_of_function(function), element_of(op.queries)
         self.element = element_of(op.values)
-        self.instruction = arch.matrix_instruction(str(element), params["channel_chunk"])
+        rows = params["rows_per_wave"]
+        self.instruction = arch.matrix_instruction(str(element), params["channel_chunk"], rows)
         self.sums = i32 if self.instruction.accumulator == "i32" else f32  # what Q K^T is added up in
-        self.layouts = AttentionLayouts(
+        self.layouts = self.family(
             self.instruction,
             params["query_waves"],
             params["key_waves"],
             params["keys_per_tile"],
             params["channel_chunk"],
             params["value_channels"],
-            arch.matrix_instruction(str(self.element), params["keys_per_tile"]),
+            arch.matrix_instruction(str(self.element), params["keys_per_tile"], rows),
         )
         widest = max(bytes_of(element), bytes_of(self.element))
         set_waves_per_eu(function, waves_per_eu(params, widest, arch))
@@ -115,6 +118,17 @@ class AttentionTiles(TileBuilder):
 
     def _prefetching_loop(self, whole: int, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """K of the first tile is loaded before the loop, K of the next one as soon as a product has used the last."""
+        first, some, last = self._ahead(whole)
+        k = self.emit(tile.TileLoadOp(self.kv, [self.g, first, self.index(0)], self.layouts.k, some), "k")
+
+        def body(it: SSAValue, *state: SSAValue) -> Sequence[SSAValue]:
+            return self._key_tile(it, state[:-1], masked=False, ahead=(state[-1], self._following(it, whole, last)))
+
+        assert self.range.full is not None
+        return self.loop("it", self.range.full, whole, [*carried, k], body, self.range.start)[:-1]
+
+    def _ahead(self, whole: int) -> tuple[SSAValue, SSAValue | None, SSAValue]:
+        """The first tile, whether there is a whole one (None: always), and the last whole one."""
         start, full = self.range.start, self.range.full
         assert full is not None
         some: SSAValue | None = None
@@ -123,18 +137,15 @@ class AttentionTiles(TileBuilder):
             begin = Arithmetic(self.emit).const(0) if start is None else self.emit(arith.IndexCastOp(start, i32))
             some = self.emit(arith.CmpiOp(count, begin, "sgt"), "some")
             some = self.emit(tile.TileFillOp(some, self.layouts.k.reduced(0).reduced(1).reduced(2)), "some")
-        first = zero = self.index(0)
+        first = self.index(0)
         if start is not None:
             first = self.emit(arith.MinSIOp(start, self.index(whole - 1)), "first")
-        k = self.emit(tile.TileLoadOp(self.kv, [self.g, first, zero], self.layouts.k, some), "k")
-        last = self.emit(arith.AddiOp(full, self.index(-1)))
+        return first, some, self.emit(arith.AddiOp(full, self.index(-1)))
 
-        def body(it: SSAValue, *state: SSAValue) -> Sequence[SSAValue]:
-            after = self.emit(arith.AddiOp(it, self.index(1)))
-            after = self.emit(arith.MinSIOp(self.emit(arith.MinSIOp(after, self.index(whole - 1))), last), "next")
-            return self._key_tile(it, state[:-1], masked=False, ahead=(state[-1], after))
-
-        return self.loop("it", full, whole, [*carried, k], body, start)[:-1]
+    def _following(self, it: SSAValue, whole: int, last: SSAValue) -> SSAValue:
+        """The tile to load for the next turn: the last whole one again in the last turn."""
+        after = self.emit(arith.MinSIOp(self.emit(arith.AddiOp(it, self.index(1))), self.index(whole - 1)))
+        return self.emit(arith.MinSIOp(after, last), "next")
 
     def _workgroup(self) -> None:
         """(g, part, nb, vb) of this workgroup: the problem, the part of the keys, the block of rows, the block of value
@@ -344,7 +355,6 @@ class AttentionTiles(TileBuilder):
         is then the last result. V is loaded before the first product, so that it is there after the softmax.
         """
         shapes = self.layouts
-        m, row_sum, acc = state
         base = self.emit(arith.MuliOp(it, self.index(self.key_step)), "first_key") if masked else None
         v: SSAValue | None = None
         if ahead is not None:
@@ -371,27 +381,49 @@ class AttentionTiles(TileBuilder):
             s = scores(self.index(0), self.q, s)
         else:
             (s,) = self.loop("chunk", self.index(chunks), chunks, (s,), lambda c, x: (scores(c, self._load_q(c), x),))
-        self.stage("scores in units of log2" + (", masked" if masked and self.upper is not None else ""))
-        extra = [self.emit(tile.TileLoadOp(x, [self.g, it, self.nb], shapes.s), "bias") for x in self.extra]
-        x = self.map([s, *extra], f32, self._score, "x")
-        if base is not None and self.upper is not None:
-            x = self.emit(tile.TileMaskOp(x, base, (shapes.keys, 1, 0), self.upper, self.lower), "x")
-        self.stage("online softmax")
-        top = self.emit(TileReduceLaneOp(x, "max", 1), "top")
-        rises = self.map([top, m], i1, _rises, "rises")
-        m, row_sum, acc = self.if_any(rises, (m, row_sum, acc), lambda *old: self._raise(top, *old))
-        p = self.map([x, m], f32, exp2_difference, "p")
-        total = self.emit(TileReduceLaneOp(p, "sum", 1), "sum")
-        row_sum = self.map([row_sum, total], f32, lambda emit, a, b: emit(arith.AddfOp(a, b)), "l")
+        m, row_sum, acc, packed = self._softmax(it, base, s, state)
         self.stage("O^T += V^T P^T")
-        packed = self.narrowed(p, self.element, "p_packed", nan=False)  # a NaN is in the row sum too
-        if shapes.p != shapes.s:
-            packed = self.emit(tile.TileConvertLayoutOp(packed, shapes.p), "p_packed")
         if v is None:
             v = self._load_v(it, self._alive(base, (shapes.keys, 0, 1), shapes.v_rows.reduced(1), "v"))
         v = self.emit(tile.TileConvertLayoutOp(v, shapes.v), "v")
         acc = self.emit(tile.TileMmaOp(shapes.value_instruction.name, v, packed, acc), "acc")
         return m, row_sum, acc, *following
+
+    def _softmax(
+        self, it: SSAValue, base: SSAValue | None, s: SSAValue, state: Sequence[SSAValue]
+    ) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
+        """From the scores of a key tile to `m`, the row sum, O^T in the unit of the new `m`, and P^T as an operand.
+        `base` is the first key of the tile where masks may cut it."""
+        shapes = self.layouts
+        m, row_sum, acc = state
+        factor = self._factor()
+        upper = None if base is None else self.upper
+        if factor is None:
+            self.stage("scores in units of log2" + (", masked" if upper else ""))
+            extra = [self.emit(tile.TileLoadOp(x, [self.g, it, self.nb], shapes.s), "bias") for x in self.extra]
+            s = self.map([s, *extra], f32, self._score, "x")
+        elif upper is not None:
+            self.stage("scores, masked")
+        if base is not None and upper is not None:
+            s = self.emit(tile.TileMaskOp(s, base, (shapes.keys, 1, 0), upper, self.lower), "x")
+        self.stage("online softmax")
+
+        def scaled(emit: Callable[..., SSAValue], score: SSAValue) -> SSAValue:
+            """A score in units of log2."""
+            return score if factor is None else product(emit, score, emit(arith.ConstantOp(FloatAttr(factor, f32))))
+
+        top = self.emit(TileReduceLaneOp(s, "max", 1), "top")
+        if factor is not None:
+            top = self.map([top], f32, scaled, "top")
+        rises = self.map([top, m], i1, _rises, "rises")
+        m, row_sum, acc = self.if_any(rises, (m, row_sum, acc), lambda *old: self._raise(top, *old))
+        p = self.map([s, m], f32, lambda emit, a, b: exp2_difference(emit, scaled(emit, a), b), "p")
+        total = self.emit(TileReduceLaneOp(p, "sum", 1), "sum")
+        row_sum = self.map([row_sum, total], f32, lambda emit, a, b: emit(arith.AddfOp(a, b)), "l")
+        packed = self.narrowed(p, self.element, "p_packed", nan=False)  # a NaN is in the row sum too
+        if shapes.p != shapes.s:
+            packed = self.emit(tile.TileConvertLayoutOp(packed, shapes.p), "p_packed")
+        return m, row_sum, acc, packed
 
     def _load_v(self, it: SSAValue, alive: SSAValue | None) -> SSAValue:
         return self.emit(tile.TileLoadOp(self.vv, [self.g, it, self.vb], self.layouts.v_rows, alive), "v_rows")
@@ -403,6 +435,29 @@ class AttentionTiles(TileBuilder):
         scale = self.map([m, new], f32, exp2_difference, "scale")
         row_sum = self.map([row_sum, scale], f32, product, "l")
         return new, row_sum, self.map([acc, scale], f32, product, "acc")
+
+    def _factor(self) -> float | None:
+        """What the score region multiplies scores by, in units of log2, if it does nothing else: the largest score of a
+        row is then known before it is multiplied, and the product is part of the exponent's subtraction."""
+        op, factor = self.op, LOG2_E
+        block = op.preSoftmaxBody.blocks.first
+        if self.sums != f32 or op.softmax_type != f32 or self.extra:
+            return None
+        score: SSAValue | None = None if block is None else block.args[0]
+        for inner in () if block is None else block.ops:
+            match inner:
+                case arith.ConstantOp():
+                    pass
+                case arith.MulfOp() if inner.lhs is score and isinstance(inner.rhs.owner, arith.ConstantOp):
+                    value = inner.rhs.owner.value
+                    assert isinstance(value, FloatAttr)
+                    factor, score = factor * value.value.data, inner.result
+                case YieldOp() if inner.values[0] is score:
+                    pass
+                case _:
+                    return None
+        factor = float(FloatAttr(factor, f32).value.data)
+        return factor if 0.0 < factor < float("inf") else None
 
     def _score(self, emit: Callable[..., SSAValue], score: SSAValue, *extra: SSAValue) -> SSAValue:
         """The score region, the rounding to the softmax type, then the change of base."""

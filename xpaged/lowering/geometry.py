@@ -17,6 +17,7 @@ from xpaged.errors import XpagedError
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.transform_map import apply_chain
 from xpaged.lowering.masks import part_size
+from xpaged.lowering.staged_layouts import STAGED_KEYS, STAGED_ROWS, STAGED_WAVES
 
 INSTRUCTION_ROWS = 16  # rows and columns of the matrix instructions that are used
 MAX_WAVES = 4  # waves of a workgroup
@@ -118,6 +119,37 @@ def bytes_of(type_: Attribute) -> int:
 
 
 def choose_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
+    """Tile sizes for a problem: through LDS where many query rows share each key, else straight to registers."""
+    return staged_params(geometry, arch) or direct_params(geometry, arch)
+
+
+def staged_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr | None:
+    """Tile sizes of a kernel whose waves share K and V through LDS; None where it has too few rows or keys for that, or
+    sizes or types that its layouts do not have without much padding."""
+    element = str(geometry.element)
+    channels, value_channels = (64 if n <= 64 else 128 for n in (geometry.channels, geometry.value_channels))
+    padded = 3 * channels > 4 * geometry.channels or 3 * value_channels > 4 * geometry.value_channels
+    if (
+        geometry.element != geometry.value_element
+        or not arch.has_matrix(element, STAGED_ROWS)
+        or max(geometry.channels, geometry.value_channels) > 128
+        or padded
+        or geometry.rows <= STAGED_ROWS * STAGED_WAVES // 2
+        or geometry.keys < STAGED_KEYS
+    ):
+        return None
+    return AttentionParamsAttr.of(
+        keys_per_tile=STAGED_KEYS,
+        query_waves=STAGED_WAVES,
+        key_waves=1,
+        channel_chunk=channels,
+        value_channels=value_channels,
+        stages=2,
+        rows_per_wave=STAGED_ROWS,
+    )
+
+
+def direct_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
     """Tile sizes that fit any geometry: registers of a lane first, then waves where there is work for them.
 
     Few query rows (decode) leave waves over, which then take turns on the keys; their results are joined through LDS.
@@ -169,9 +201,14 @@ def launch_size(
 ) -> tuple[int, int]:
     """(workgroups, lanes of one) of a kernel for padded sizes: one workgroup a problem, block of rows and block of
     value channels."""
-    row_blocks = rows // (params["query_waves"] * INSTRUCTION_ROWS)
+    row_blocks = rows // workgroup_rows(params)
     grid = problems * row_blocks * (value_channels // params["value_channels"])
     return grid, params["query_waves"] * params["key_waves"] * arch.wave_size
+
+
+def workgroup_rows(params: Mapping[str, int]) -> int:
+    """Query rows of a workgroup."""
+    return params["query_waves"] * params["rows_per_wave"]
 
 
 @dataclass(frozen=True)
@@ -210,7 +247,7 @@ def choose_split(geometry: Geometry, arch: Arch) -> int:
     the splits whose last round of workgroups leaves nearly as few units idle as the best one's, the smallest is taken.
     """
     params = choose_params(geometry, arch).values()
-    rows = round_up(geometry.rows, params["query_waves"] * INSTRUCTION_ROWS)
+    rows = round_up(geometry.rows, workgroup_rows(params))
     channels = round_up(geometry.value_channels, params["value_channels"])
     grid, _ = launch_size(params, arch, problems=geometry.problems, rows=rows, value_channels=channels)
     units = arch.compute_units
@@ -245,6 +282,8 @@ def waves_per_eu(params: Mapping[str, int], element_bytes: int, arch: Arch) -> i
     """
     if arch.vgprs < 512:
         return None
+    if params["rows_per_wave"] == STAGED_ROWS:
+        return 2
     lanes = 64 * 4
     cache = params["keys_per_tile"] * (params["channel_chunk"] + params["value_channels"]) * element_bytes
     queries = INSTRUCTION_ROWS * (params["channel_chunk"] * element_bytes + params["value_channels"] * 4)

@@ -7,11 +7,13 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from xpaged.arch import arch_of_function
+from xpaged.arch.table import Arch
 from xpaged.dialects.rock.attention import GridwiseAttentionAccelOp
 from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.errors import XpagedError
-from xpaged.lowering.geometry import INSTRUCTION_ROWS, MergeTile, launch_size, lds_bytes, shape_of
+from xpaged.lowering.geometry import INSTRUCTION_ROWS, MergeTile, launch_size, lds_bytes, shape_of, workgroup_rows
 from xpaged.lowering.kernel import block_size, grid_size
+from xpaged.lowering.staged_layouts import STAGED_KEYS, STAGED_ROWS, STAGED_WAVES, staged_lds_bytes
 
 _PARAMS_FIX = "let affix-tuning-params and gemm-to-gridwise choose the tiles and pad the sizes"
 
@@ -37,7 +39,7 @@ def check_tiles(op: GridwiseAttentionAccelOp) -> None:
         ("keys_per_tile", params["keys_per_tile"], unit_of(op.values)),
         ("channel_chunk", params["channel_chunk"], unit_of(op.queries)),
         ("value_channels", params["value_channels"], unit),
-        ("query rows", rows, params["query_waves"] * unit),
+        ("query rows", rows, workgroup_rows(params)),
         ("keys", keys, params["key_waves"] * params["keys_per_tile"]),
         ("channels of Q and K", channels, params["channel_chunk"]),
         ("channels of V", value_channels, params["value_channels"]),
@@ -55,6 +57,8 @@ def check_tiles(op: GridwiseAttentionAccelOp) -> None:
     if taken > arch.lds_bytes:
         expected = f"at most {arch.lds_bytes} on {arch.name}"
         raise XpagedError("the join of the key waves does not fit into LDS", at=op, found=taken, expected=expected)
+    if params["rows_per_wave"] == STAGED_ROWS:
+        _check_staged(op, params, arch)
     _check_launch(op, function, grid, lanes)
 
 
@@ -73,3 +77,31 @@ def _check_launch(op: Operation, function: func.FuncOp, grid: int, lanes: int) -
             raise XpagedError(
                 f"the {what} of the launch is not that of the tiles", at=op, found=found, expected=expected
             )
+
+
+def _check_staged(op: GridwiseAttentionAccelOp, params: dict[str, int], arch: Arch) -> None:
+    """A kernel that goes through LDS has layouts for few sizes only."""
+    element = op.queries.type.element_type  # pyright: ignore
+    for what, found, possible in (
+        ("keys_per_tile", params["keys_per_tile"], (STAGED_KEYS,)),
+        ("query_waves", params["query_waves"], (STAGED_WAVES,)),
+        ("key_waves", params["key_waves"], (1,)),
+        ("channel_chunk", params["channel_chunk"], (64, 128)),
+        ("channels of Q and K", shape_of(op.queries)[1], (params["channel_chunk"],)),
+        ("value_channels", params["value_channels"], (64, 128)),
+        ("the type of V", op.values.type.element_type, (element,)),  # pyright: ignore
+        ("an instruction of 32 rows", arch.has_matrix(str(element), STAGED_ROWS), (True,)),
+    ):
+        if found not in possible:
+            expected = " or ".join(map(str, possible))
+            raise XpagedError(
+                f"a kernel with rows_per_wave = {STAGED_ROWS} cannot have this: {what}",
+                at=op,
+                found=found,
+                expected=expected,
+                fix=_PARAMS_FIX,
+            )
+    taken = staged_lds_bytes(params["channel_chunk"], params["value_channels"])
+    if taken > arch.lds_bytes:
+        expected = f"at most {arch.lds_bytes} on {arch.name}"
+        raise XpagedError("a tile of K and V does not fit into LDS", at=op, found=taken, expected=expected)

@@ -158,7 +158,7 @@ def _index_expr(expr: AffineExpr, dims: list[IndexExpr]) -> IndexExpr:
             raise TypeError(f"unexpected affine expression {expr}")
 
 
-_PARAMS = ("keys_per_tile", "query_waves", "key_waves", "channel_chunk", "value_channels", "stages")
+_PARAMS = ("keys_per_tile", "query_waves", "key_waves", "channel_chunk", "value_channels", "stages", "rows_per_wave")
 
 
 @irdl_attr_definition
@@ -167,7 +167,8 @@ class AttentionParamsAttr(ParametrizedAttribute):
 
     `keys_per_tile` keys are handled at a time by each of `key_waves` waves along the keys, for query rows spread over
     `query_waves` waves; `channel_chunk` channels of Q and K are multiplied at a time, and `value_channels` channels of
-    V belong to one workgroup. With `stages = 2` (1 when it is not given) K is loaded a turn of the key loop ahead.
+    V belong to one workgroup. With `stages = 2` (1 when it is not given) K is loaded a turn of the key loop ahead. A
+    wave has `rows_per_wave` query rows: 16, or 32 in a kernel whose waves share K and V through LDS.
     """
 
     name = "rock.attention_params"
@@ -177,6 +178,7 @@ class AttentionParamsAttr(ParametrizedAttribute):
     channel_chunk: IntegerAttr = param_def()
     value_channels: IntegerAttr = param_def()
     stages: IntegerAttr = param_def()
+    rows_per_wave: IntegerAttr = param_def()
 
     @staticmethod
     def of(
@@ -187,9 +189,10 @@ class AttentionParamsAttr(ParametrizedAttribute):
         channel_chunk: int,
         value_channels: int,
         stages: int = 1,
+        rows_per_wave: int = 16,
     ) -> AttentionParamsAttr:
         """The attribute from plain numbers, all positive."""
-        values = (keys_per_tile, query_waves, key_waves, channel_chunk, value_channels, stages)
+        values = (keys_per_tile, query_waves, key_waves, channel_chunk, value_channels, stages, rows_per_wave)
         return AttentionParamsAttr(*(IntegerAttr(value, i64) for value in values))
 
     def values(self) -> dict[str, int]:
@@ -202,11 +205,14 @@ class AttentionParamsAttr(ParametrizedAttribute):
                 raise VerifyException(f"rock.attention_params: {name} must be positive, found {value}")
         if self.stages.value.data > 2:
             raise VerifyException(f"rock.attention_params: stages is 1 or 2, found {self.stages.value.data}")
+        if self.rows_per_wave.value.data not in (16, 32):
+            found = self.rows_per_wave.value.data
+            raise VerifyException(f"rock.attention_params: rows_per_wave is 16 or 32, found {found}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         values: dict[str, IntegerAttr] = {}
-        optional = {"stages": IntegerAttr(1, i64)}
+        optional = {"stages": IntegerAttr(1, i64), "rows_per_wave": IntegerAttr(16, i64)}
 
         def entry() -> None:
             start = parser.pos
