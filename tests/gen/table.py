@@ -25,7 +25,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "sliding_window_size": ("", "4"),
     "return_lse": ("", "true"),
     "softmax_dtype": ("f32",),
-    "split_kv": ("1",),
+    "split": ("", "split_kv 3", "split_kv 8 merge_split_kv true"),
     "perf_config": ("", "attn:v3:48,48,16,32,32,32,16,1,1,2,2,0,1", "attn:v1:16,16,32,8,16,16,4,1"),
     "schedule_version": ("", "1", "4"),
     "arch": ("", "gfx90a", "gfx942"),
@@ -90,7 +90,7 @@ def arguments(row: Mapping[str, str]) -> list[str]:
         words = value.split()
         if not value:
             continue
-        if name in ("range", "thresholds"):
+        if name in ("range", "thresholds", "split"):
             argv += [f"-{option}={number}" for option, number in zip(words[::2], words[1::2], strict=True)]
         elif name == "verifier":
             argv.append("--" + value.replace(" ", "="))

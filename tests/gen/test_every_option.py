@@ -33,6 +33,7 @@ def check(row: Row, level: object = "all") -> None:
 def test_every_option_is_in_a_table() -> None:
     known = {"heads": "num_heads_q num_heads_kv", "pages": "paged-attention num-pages page-size"}
     known |= {"range": "rand_min rand_max rand_min_int rand_max_int", "verifier": "verifier pv pv-strict pv-f64"}
+    known["split"] = "split_kv merge_split_kv"
     known["verifier"] += " host-harness cpu-kernels"
     known["thresholds"] = "RMS_threshold absDiff_threshold relDiff_threshold atol rtol"
     names = {option for name in (*FACTORS, *HARNESS) for option in known.get(name, name).split()}

@@ -425,7 +425,8 @@ static void merge{number}([[maybe_unused]] std::vector<Values> &b) {{
             {result}
         }}
         const double lse = total > 0 ? most + log(total) : -INFINITY;
-        const double off = total > 0 ? worst + weight + 8 * ULP32 * (longest + fabs(lse)) + {types[1][0]} * fabs(lse) : 0;
+        double off = worst + weight + 8 * ULP32 * (longest + fabs(lse)) + {types[1][0]} * fabs(lse);
+        off = total > 0 ? off : 0;
         {log_result}
     }}
 }}"""
