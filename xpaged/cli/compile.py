@@ -42,9 +42,10 @@ def command(argv: Sequence[str]) -> int:
         "tiles and schedule were chosen and why",
     )
     args = parser.parse_args(argv)
-    if args.folder is None and not args.explain:
+    folder: str | None = args.folder
+    if folder is None and not args.explain:
         parser.error("-o DIR is missing: where the files go")
-    if args.folder == "-":
+    if folder == "-":
         parser.error("-o takes a folder: several files are written, and none of them to the standard output")
 
     module = parse(*read_text(args.file))
@@ -54,12 +55,12 @@ def command(argv: Sequence[str]) -> int:
         for name in args.arch or [None]:
             for line in explain(module, name):
                 note(line)
-        if args.folder is None:
-            return DONE
+    if folder is None:
+        return DONE
     level = None if args.to is None else Level(args.to)
     made = compile(module, args.arch, emit=args.emit, to=level, toolchain=args.toolchain)
     kernels = made if isinstance(made, list) else [made]
-    paths = write_kernels(kernels, args.folder)
+    paths = write_kernels(kernels, folder)
     for line in dict.fromkeys(line for kernel in kernels for line in kernel.notes):
         note(line)
     if args.explain:

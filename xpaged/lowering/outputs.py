@@ -9,6 +9,7 @@ from xdsl.dialects.memref import CopyOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
+from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.dialects.rock.views import chain_of
 from xpaged.lowering.kernel import OUTPUT, PART_OF, argument_attributes
 
@@ -48,7 +49,7 @@ def mark_outputs(function: FuncOp) -> None:
 def _written(op: Operation) -> list[SSAValue]:
     """The memrefs that an operation writes, the output of an attention before its LSE."""
     match op:
-        case AttentionOp() | GridwiseAttentionAccelOp() if not op.results:
+        case AttentionOp() | GridwiseAttentionAccelOp() | MergeAttentionOp() if not op.results:
             return [value for value in (op.out, op.lse) if value is not None]
         case GenericOp() if not op.results:
             return list(op.outputs)
