@@ -16,9 +16,10 @@ from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level, level_of
 from xpaged.ir.locations import describe
 from xpaged.lowering.fusion_report import Explanation, explain_fusion
-from xpaged.lowering.geometry import INSTRUCTION_ROWS, MAX_WAVES, Geometry, choose_split, geometry_of, join_rows
+from xpaged.lowering.geometry import MAX_WAVES, Geometry, choose_split, geometry_of, join_rows
 from xpaged.lowering.kernel import block_size, grid_size, is_kernel, kernels_of
 from xpaged.lowering.perf_config import SCHEDULES, PerfConfig, config_of
+from xpaged.lowering.staged_layouts import STAGED_ROWS, STAGED_WAVES, staged_lds_bytes
 
 
 def explain(module: ModuleOp, arch: str | None = None) -> list[str]:
@@ -118,12 +119,31 @@ def _attention(op: AttentionOp, arch: Arch) -> list[str]:
         _stages(geometry, chosen, config),
         _split(geometry, op.balancedSplit is not None, arch),
     ]
+    return [*lines, _way_of_keys(geometry, chosen, config), f"arch {arch.name}: waves of {arch.wave_size} lanes"]
+
+
+def _is_staged(chosen: dict[str, int]) -> bool:
+    """Whether all waves of a workgroup share K and V through LDS."""
+    return chosen["rows_per_wave"] == STAGED_ROWS
+
+
+def _way_of_keys(geometry: Geometry, chosen: dict[str, int], config: PerfConfig | None) -> str:
+    """How K and V come to the matrix instructions, and what else lies in LDS."""
+    if _is_staged(chosen):
+        size = staged_lds_bytes(chosen["channel_chunk"], chosen["value_channels"])
+        return f"K and V go through {size} bytes of LDS: {geometry.rows} rows are enough for waves that share them"
+    why = (
+        "as a perf_config has it"
+        if config is not None
+        else "few rows use each key"
+        if geometry.rows <= STAGED_ROWS * STAGED_WAVES // 2
+        else "LDS has no layout for these types and sizes"
+    )
+    join = ""
     if chosen["key_waves"] > 1:
         rows = join_rows(chosen["query_waves"], geometry.rows)
-        lines.append(f"LDS: only the results of {rows} rows, which {chosen['key_waves']} waves join; K and V never")
-    else:
-        lines.append("LDS: none; K and V go from memory to registers")
-    return [*lines, f"arch {arch.name}: waves of {arch.wave_size} lanes"]
+        join = f"; LDS holds the results of {_count(rows, 'row')} that {chosen['key_waves']} waves join"
+    return f"K and V go from memory straight to registers, {why}{join}"
 
 
 def _split(geometry: Geometry, balanced: bool, arch: Arch) -> str:
@@ -159,8 +179,9 @@ def _folding(geometry: Geometry) -> str:
 def _rows(geometry: Geometry, chosen: dict[str, int], config: PerfConfig | None) -> str:
     waves = chosen["query_waves"]
     rows = f"{geometry.rows} rows of a problem" if geometry.rows > 1 else "the one row of a problem"
-    why = f"nPerBlockG0 = {config.rows}" if config else f"at most {MAX_WAVES} waves"
-    return f"query_waves = {waves}: {rows}, {INSTRUCTION_ROWS} a wave; {why}"
+    most = STAGED_WAVES if _is_staged(chosen) else MAX_WAVES
+    why = f"nPerBlockG0 = {config.rows}" if config else f"at most {most} waves"
+    return f"query_waves = {waves}: {rows}, {chosen['rows_per_wave']} a wave; {why}"
 
 
 def _keys(geometry: Geometry, chosen: dict[str, int], config: PerfConfig | None) -> str:
@@ -168,7 +189,8 @@ def _keys(geometry: Geometry, chosen: dict[str, int], config: PerfConfig | None)
     if config is not None:
         size = f"keys_per_tile = {keys}: mPerBlockG0 = {config.keys}, whole matrix instructions"
     else:
-        size = f"keys_per_tile = {keys}: what K and V of a tile may take of the registers of a wave"
+        room = "LDS" if _is_staged(chosen) else "the registers of a wave"
+        size = f"keys_per_tile = {keys}: what K and V of a tile may take of {room}"
     if waves > 1:
         return f"{size}; key_waves = {waves}: few query rows leave waves over, which take turns on the keys"
     return f"{size}; key_waves = 1: " + (
