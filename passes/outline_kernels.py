@@ -60,8 +60,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.dialects.memref import AllocOp, CopyOp, DeallocOp
+from xdsl.dialects.memref import AllocOp, DeallocOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
@@ -72,6 +71,7 @@ from xpaged.ir.levels import Level
 from xpaged.ir.locations import copy_location
 from xpaged.ir.pass_base import LevelPass
 from xpaged.lowering.kernel import ARGUMENT, KERNEL, OUTPUT, PART_OF, WORKSPACE, argument_attributes, kernels_of
+from xpaged.lowering.outputs import mark_outputs, written_by
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,13 @@ class OutlineKernelsPass(LevelPass):
             steps = [op for op in function.body.block.ops if _computes(op)]
             temporaries = any(isinstance(op, AllocOp) and op.memref.uses for op in function.body.block.ops)
             if len(steps) > 1 or (steps and temporaries):
+                mark_outputs(function)  # while one function shows all that is written
                 _Outlining(function, steps, taken).run()
 
 
 def _computes(op: Operation) -> bool:
     """Whether an operation of a function's body reads or writes memory."""
     return not (isinstance(op, AllocOp | DeallocOp | ReturnOp) or is_side_effect_free(op))
-
-
-def _written(op: Operation) -> Sequence[SSAValue]:
-    """The operands that an operation writes to; all of them where that is not known."""
-    if isinstance(op, AttentionOp | MergeAttentionOp):
-        return [value for value in (op.out, op.lse) if value is not None]
-    if isinstance(op, GenericOp):
-        return op.outputs
-    if isinstance(op, CopyOp):
-        return [op.destination]
-    return op.operands
 
 
 def _kind(op: Operation) -> str:
@@ -207,7 +197,8 @@ class _Outlining:
         mapped: dict[SSAValue, SSAValue] = dict(zip(ordered, block.args, strict=True))
         for old, new in mapped.items():
             new.name_hint = self.workspaces.get(old, old.name_hint)
-        written = {*idle, *self._reach(_written(step))[1]}
+        known = written_by(step)
+        written = {*idle, *self._reach(step.operands if known is None else known)[1]}
         for op in (*views, step):
             block.add_op(op.clone(mapped))
         end = ReturnOp()

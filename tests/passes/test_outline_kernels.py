@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from xpaged.interpreter.inputs import entry_of
 from xpaged.interpreter.run import Report, run
 from xpaged.ir.levels import Level
 from xpaged.ir.parsing import parse
+from xpaged.ir.printing import print_module
 from xpaged.lowering.kernel import argument_attributes, kernels_of, program_name
 from xpaged.passes.pipelines import lower
 from xpaged.pipeline import Pipeline
@@ -191,6 +193,19 @@ def test_an_output_that_a_later_kernel_reads() -> None:
     buffers = describe_launches(kernels, "o").buffers
     assert [b.access for b in buffers if b.name == "rows"] == ["read_write"]
     assert len(outputs(run(parse(text), level="device"))) == 2
+
+
+@pytest.mark.parametrize("passes", [None, "outline-kernels"])
+def test_outputs_without_marks(passes: str | None) -> None:
+    """What the function writes is marked while it is whole: the output of a merge, and what the last kernel writes."""
+    split = print_module(xpaged.attention(seq_q=2, seq_k=64, dim_qk=16, lse=True, merge=True, split_kv=2))
+    for text, names in ((CHAIN, ["out"]), (split, ["out", "lse"])):
+        module = parse(re.sub(r" \{rock.output = \d : i32\}", "", text))
+        if passes is not None:
+            Pipeline(passes).apply(module)
+        report = run(module, level="device")
+        assert [o.name for o in report.levels["device"].outputs] == names
+        assert report.ok, report.faults
 
 
 def test_workspaces_get_names_that_nothing_else_has() -> None:

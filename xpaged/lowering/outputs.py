@@ -27,7 +27,7 @@ def output_numbers(function: FuncOp) -> dict[int, int]:
     if found or PART_OF in function.attributes:
         return found
     for op in function.body.block.ops:
-        for value in _written(op):
+        for value in written_by(op) or ():
             root = chain_of(value).root
             if isinstance(root, BlockArgument) and root.owner is function.body.block:
                 found.setdefault(root.index, len(found))
@@ -46,8 +46,8 @@ def mark_outputs(function: FuncOp) -> None:
         function.arg_attrs = ArrayAttr([DictionaryAttr(each) for each in attributes])
 
 
-def _written(op: Operation) -> list[SSAValue]:
-    """The memrefs that an operation writes, the output of an attention before its LSE."""
+def written_by(op: Operation) -> list[SSAValue] | None:
+    """The memrefs that an operation writes, the output of an attention before its LSE; None where that is not known."""
     match op:
         case AttentionOp() | GridwiseAttentionAccelOp() | MergeAttentionOp() if not op.results:
             return [value for value in (op.out, op.lse) if value is not None]
@@ -56,4 +56,4 @@ def _written(op: Operation) -> list[SSAValue]:
         case CopyOp():
             return [op.destination]
         case _:
-            return []
+            return None
