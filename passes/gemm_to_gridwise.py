@@ -274,13 +274,25 @@ class _Views:
             )
         if names != order:
             value = self._apply(value, Builder(("g", *names), shape_of(value)).pass_through("g", *order))
-        return self._pad(value, order, padded, hint)
+        return self._pad(value, order, padded, hint, again="d" if hint == "v" else None)
 
-    def _pad(self, value: SSAValue, names: tuple[str, ...], padded: tuple[int, ...], hint: str | None) -> SSAValue:
+    def _pad(
+        self,
+        value: SSAValue,
+        names: tuple[str, ...],
+        padded: tuple[int, ...],
+        hint: str | None,
+        again: str | None = None,
+    ) -> SSAValue:
+        """Pad the dims after the first.  Along `again` padding holds the same elements again, so that a load needs no
+        mask: channels of V end in channels of the output that nobody stores."""
         shape = shape_of(value)
         pad = Builder(("g", *names), shape).pass_through("g")
         for name, have, want in zip(names, shape[1:], padded, strict=True):
-            pad = pad.pass_through(name) if have == want else pad.pad(name, 0, want - have)
+            if have == want:
+                pad = pad.pass_through(name)
+            else:
+                pad = pad.broadcast(name, want) if name == again else pad.pad(name, 0, want - have)
         return self._apply(value, pad, hint)
 
     def vector(self, value: SSAValue, n: int, parts: int) -> SSAValue:

@@ -18,6 +18,7 @@ from xpaged.ir.levels import Level
 from xpaged.lowering.geometry import (
     ENOUGH,
     MAX_PARTS,
+    MAX_VALUE_PADDING,
     MAX_WAVES,
     MIN_PART_KEYS,
     Geometry,
@@ -25,6 +26,7 @@ from xpaged.lowering.geometry import (
     bytes_of,
     choose_params,
     choose_split,
+    direct_params,
     geometry_of,
     lds_bytes,
     round_up,
@@ -107,7 +109,7 @@ sizes = st.builds(
 def test_tile_sizes_fit_any_problem(geometry: Geometry, name: str) -> None:
     arch = get_arch(name)
     assume({str(geometry.element), str(geometry.value_element)} <= {i.operand for i in arch.matrix})
-    chosen = choose_params(geometry, arch).values()
+    chosen = direct_params(geometry, arch).values()
     waves = chosen["query_waves"] * chosen["key_waves"]
     assert 1 <= waves <= MAX_WAVES
     assert chosen["key_waves"] in (1, 2, 4)
@@ -129,7 +131,8 @@ def test_tile_sizes_fit_any_problem(geometry: Geometry, name: str) -> None:
     for extent, tile_size in ((geometry.channels, "channel_chunk"), (geometry.value_channels, "value_channels")):
         pieces = -(-extent // chosen[tile_size])
         step = max(16, first.k) if tile_size == "channel_chunk" and geometry.element == i8 else 16
-        assert pieces * chosen[tile_size] - extent < step * pieces
+        most = MAX_VALUE_PADDING * extent if tile_size == "value_channels" else 0  # for wider loads of V
+        assert pieces * chosen[tile_size] - extent < step * pieces or pieces * chosen[tile_size] <= most
 
 
 @pytest.mark.parametrize(
@@ -141,15 +144,15 @@ def test_tile_sizes_fit_any_problem(geometry: Geometry, name: str) -> None:
             {"seq_q": 1024, "seq_k": 1024, "dim_qk": 64},
             (64, 8, 1, 64, 64),
         ),  # prefill: 32 rows a wave, K and V through LDS
-        ({"seq_q": 1024, "seq_k": 1024, "dim_qk": 160}, (16, 4, 1, 160, 160)),  # for other sizes straight to registers
+        ({"seq_q": 1024, "seq_k": 1024, "dim_qk": 160}, (16, 4, 1, 160, 192)),  # for other sizes straight to registers
         ({"seq_q": 20, "seq_k": 1024, "dim_qk": 64}, (64, 2, 2, 64, 64)),
         ({"seq_q": 40, "seq_k": 1024, "dim_qk": 64}, (64, 3, 1, 64, 64)),
         ({"seq_q": 1, "seq_k": 7, "dim_qk": 64}, (16, 1, 1, 64, 64)),  # one tile of keys: one wave
         ({"seq_q": 1, "seq_k": 20, "dim_qk": 64}, (16, 1, 2, 64, 64)),
-        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 40, "dim_v": 80}, (64, 1, 4, 48, 80)),
+        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 40, "dim_v": 80}, (64, 1, 4, 48, 128)),
         ({"seq_q": 1, "seq_k": 1000, "dim_qk": 512}, (16, 1, 4, 256, 512)),
         ({"seq_q": 16, "seq_k": 1000, "dim_qk": 512}, (16, 1, 1, 256, 512)),  # O of more waves would not fit into LDS
-        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 300, "dim_v": 1040}, (16, 1, 4, 160, 352)),
+        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 300, "dim_v": 1040}, (16, 1, 4, 160, 384)),
         ({"seq_q": 1, "seq_k": 1000, "dim_qk": 64, "dtype": "f32"}, (32, 1, 4, 64, 64)),
         ({"seq_q": 1, "seq_k": 1000, "dim_qk": 300, "dtype": "f32"}, (16, 1, 4, 112, 160)),
         ({"heads_q": 8, "heads_kv": 1, "seq_q": 6, "seq_k": 1000, "dim_qk": 64}, (64, 3, 1, 64, 64)),  # 48 rows

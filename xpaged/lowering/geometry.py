@@ -26,6 +26,7 @@ MIN_PART_KEYS = 256
 ENOUGH = 0.8  # of the units that have a workgroup: a split would not pay
 NEARLY = 0.8  # of the best use of the units
 MAX_KEYS_PER_TILE = 64
+MAX_VALUE_PADDING = 1.6  # times the channels of V
 OTHER_REGISTERS = 40  # of a lane: addresses, offsets and what the softmax holds for a moment
 MAX_I8_CHANNELS = (2**31 - 1) // 128**2  # whose products, at most 128 * 128 each, an i32 can sum
 
@@ -158,7 +159,7 @@ def direct_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr:
     registers = arch.vgprs * arch.wave_size
     query_waves = min(MAX_WAVES, ceil(geometry.rows / INSTRUCTION_ROWS))
     key_waves = MAX_WAVES // query_waves
-    value_channels = _even(geometry.value_channels, registers // (32 * value_size), INSTRUCTION_ROWS)
+    value_channels = _value_tile(geometry.value_channels, registers // (32 * value_size), value_size)
     step = max(INSTRUCTION_ROWS, arch.reduction_step(str(geometry.element)))
     copies = arch.matrix_instruction(str(geometry.element)).copies
     limit = min(512, registers // (32 * copies)) // max(size, 2)
@@ -188,6 +189,14 @@ def _keys_per_tile(geometry: Geometry, registers: int, bytes_per_key: int, key_w
     ):
         keys //= 2
     return keys
+
+
+def _value_tile(extent: int, limit: int, size: int) -> int:
+    """A tile of channels of V: with the least padding where a lane then loads 8 bytes of a row, else with as much more
+    as that takes, if it is not too much."""
+    least = _even(extent, limit, INSTRUCTION_ROWS)
+    wide = _even(extent, limit, INSTRUCTION_ROWS * 8 // size)
+    return wide if wide <= limit and wide <= MAX_VALUE_PADDING * extent else least
 
 
 def _even(extent: int, limit: int, step: int) -> int:
