@@ -49,7 +49,7 @@ def test_everything_is_padded_to_whole_tiles() -> None:
     assert op.lse is not None
     assert op.out is not None
     shapes = [shape_of(x) for x in (op.queries, op.keys, op.values, op.out, op.lse)]
-    d, m, dv = 32, -(-70 // keys) * keys, 48
+    d, m, dv = 32, -(-70 // keys) * keys, 64
     assert shapes == [(4, d, rows), (4, d, m), (4, m, dv), (4, rows, dv), (4, rows)]
     assert op.prePadG0M == IntegerAttr(70, 32)
     assert op.prePadG0N == IntegerAttr(10, 32)

@@ -196,7 +196,7 @@ def _value_tile(extent: int, limit: int, size: int) -> int:
     as that takes, if it is not too much."""
     least = _even(extent, limit, INSTRUCTION_ROWS)
     wide = _even(extent, limit, INSTRUCTION_ROWS * 8 // size)
-    return wide if wide <= limit and wide <= MAX_VALUE_PADDING * extent else least
+    return wide if wide <= limit and round_up(extent, wide) <= MAX_VALUE_PADDING * extent else least
 
 
 def _even(extent: int, limit: int, step: int) -> int:
