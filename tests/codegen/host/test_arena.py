@@ -171,6 +171,7 @@ def test_page_tables_that_make_no_sense_are_refused(reader: HostKernel) -> None:
         (PageTable(CONTENTS[1:]), "do not fit"),
         (PageTable(CONTENTS, ORDER[1:]), "'place' of the pages"),
         (PageTable(CONTENTS, -ORDER), "'place' of the pages"),
+        (PageTable(CONTENTS, ORDER + (1 << 30)), "too far apart for this machine"),
         (PageTable(CONTENTS, mapped=np.ones(2)), "'mapped' of the pages"),
         (PageTable(CONTENTS, base=8), "a multiple of 16"),
     ):

@@ -65,6 +65,10 @@ class _Run:
     results: list[tuple[int, Array]] = field(default_factory=list[tuple[int, Array]])
 
 
+_MOST_PLACES = 1 << 22
+"""Every place of a pool up to the last one that is taken gets an address."""
+
+
 class HostKernel:
     """
     The kernels of one HIP text, ready to run on this machine's CPU.
@@ -215,6 +219,13 @@ class HostKernel:
                 f"cannot place the pages of '{buffer.name}'",
                 found=f"base {table.base:#x}",
                 expected=f"a multiple of {table.align}",
+            )
+        if int(place.max(initial=0)) >= _MOST_PLACES:
+            raise XpagedError(
+                f"the pages of '{buffer.name}' lie too far apart for this machine",
+                found=f"place {place.max()}",
+                expected=f"places below {_MOST_PLACES}",
+                fix="use level device for such a pool",
             )
         garbage = np.full(count, 0xDEAD << 48, np.uint64) if table.garbage is None else table.garbage.view(np.uint64)
         used = np.zeros(int(place.max(initial=-1)) + 1, np.bool_)
