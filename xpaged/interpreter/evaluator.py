@@ -130,6 +130,7 @@ class Machine:
         self.printed: list[tuple[str, Array]] = []
         self.arrivals: list[Any] = []  # loads to LDS that have started, the oldest first
         self.ops = 0
+        self.most_ops: float = float("inf")  # after which the program is taken to run for ever
         self.lane_ops = 0
 
     @contextmanager
@@ -335,6 +336,8 @@ def _block_code(ops: list[Operation], steps: list[Step], args: list[int], result
             f[slot] = value
         m.ops += count
         m.lane_ops += count * m.active
+        if m.ops > m.most_ops:
+            raise XpagedError("the program runs on and on", found=f"more than {m.most_ops} operations")
         step = None
         try:
             for step in steps:

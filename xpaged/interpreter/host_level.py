@@ -1,6 +1,6 @@
 """Level host: the emitted HIP text on this machine's CPU, with the same data in the same state as the levels above."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,11 @@ def run_host(
     entry: Entry,
     inputs: Inputs,
     groups: Sequence[int] | None = None,
+    edit: Callable[[str], str] | None = None,
 ) -> list[Output]:
     """
-    Print the kernels of a device-level module, compile the text for the CPU, and run all workgroups, or `groups` of
-    the last kernel.
+    Print the kernels of a device-level module, compile the text (perhaps changed by `edit`) for the CPU, and run all
+    workgroups, or `groups` of the last kernel.
 
     Everything runs twice, the second time with lanes and waves in backward order: results that depend on the order
     lack a barrier, and are a fault. Raises HostFault for what goes wrong in a kernel, ToolchainError when this machine
@@ -35,6 +36,7 @@ def run_host(
     """
     name, arguments = program_name(entry.functions), entry.arguments
     text = print_hip(module, arch)
+    text = text if edit is None else edit(text)
     launch = describe_launches(entry.functions, f"{name}.{arch.name}.hsaco")
     names = {
         index: buffer

@@ -13,10 +13,11 @@ from xpaged.arch import arch_of
 from xpaged.errors import XpagedError, did_you_mean
 from xpaged.interpreter.compare import Output, compare
 from xpaged.interpreter.court import Court, CourtProgram, Stats
-from xpaged.interpreter.evaluator import Machine, Program
+from xpaged.interpreter.evaluator import Machine, Program, Wrap
 from xpaged.interpreter.host_functions import MAIN, NAIVE, VERDICT, host_function, run_main, second_opinion
 from xpaged.interpreter.inputs import (
     Entry,
+    Inputs,
     Placed,
     entry_of,
     from_arrays,
@@ -36,11 +37,15 @@ from xpaged.lowering.perf_config import notes_of as schedule_notes
 from xpaged.passes.pipelines import lower
 from xpaged.testing.bounds import unit
 
+EditText = Callable[[str], str]
+"""Changes a HIP text."""
 Edit = Callable[[ModuleOp, Level], None]
 """Changes a module that stands at a level, in place."""
 
 _BATCH_LANES = 1 << 13
 _BATCH_GROUPS = 64
+_RUNS_ON = 20
+"""A changed program may execute so many times the operations of the right one."""
 _GRAPH_SCORES = 1 << 22
 """Graphs with more scores than this are not evaluated in float64 as a whole."""
 
@@ -168,6 +173,9 @@ class _Run:
         self.here = level_of(self.module)
         self.given, self.arch, self.blocks, self.check, self.edit = inputs, arch, blocks, check, edit
         self.court, self.stats = court, stats
+        self.edit_text: EditText | None = None
+        self.wrap: Wrap | None = None
+        self.most_ops = float("inf")
         self.seed = 0 if seed is None else seed
         self.rng = np.random.default_rng(self.seed)
         self.report = Report()
@@ -179,10 +187,7 @@ class _Run:
             self.report.notes += arch_of(self.module, self.arch)[1]
         if levels[-1] >= Level.GRIDWISE:
             self.report.notes += schedule_notes(self.module)
-        rock = self._rock(levels)
-        if rock is not None:
-            self._take_page_tables(rock)
-        attentions = self._make_inputs(rock)
+        rock, attentions = self.take_inputs(levels)
         if self.check and rock is None:
             raise XpagedError(
                 f"a module at level {self.here.value} does not say what it should compute",
@@ -190,16 +195,16 @@ class _Run:
                 fix="check a module at level gridwise or above, or run without --check",
             )
         self._note_graph_levels(levels)
-        expected = self._expected(levels, rock, attentions)
+        expected = self.expected(levels, rock, attentions)
         current = self.module
         for each in levels:
             current = lower(current if each > self.here else _copy(current), each, self.arch)
             result = LevelReport()
             self.report.levels[each.value] = result
             try:
-                self._execute(self._edited(current, each), each, result)
+                self.execute(self._edited(current, each), each, result)
             except XpagedError as error:
-                self._fault(each, error)
+                self.fault(each, error)
                 result.ok = False
                 continue
             if self.check:
@@ -207,6 +212,14 @@ class _Run:
         if self.check and any(is_host(op) for op in self.module.ops):
             self._host_functions(expected[False])
         return self.report
+
+    def take_inputs(self, levels: Sequence[Level]) -> tuple[ModuleOp | None, list[Attention]]:
+        """Makes or takes the inputs; returns the module at a level where attention is one operation, if any, and what
+        each attention of it is."""
+        rock = self._rock(levels)
+        if rock is not None:
+            self._take_page_tables(rock)
+        return rock, self._make_inputs(rock)
 
     def _host_functions(self, expected: Reference) -> None:
         """What the functions for the host say: the CPU function on these inputs, and the program on its own."""
@@ -220,15 +233,15 @@ class _Run:
             try:
                 printed = run_main(self.module)
             except XpagedError as error:
-                self._fault(Level.ROCK_MEMREF, error)
+                self.fault(Level.ROCK_MEMREF, error)
                 return
             for flags in (values for name, values in printed if name == VERDICT):
                 self.report.notes.append(f"main printed [{' '.join(map(str, flags))}]")
                 if not flags.all():
                     what = "main found a difference between the kernel and the CPU function"
-                    self._fault(Level.ROCK_MEMREF, XpagedError(what, found=str(flags)))
+                    self.fault(Level.ROCK_MEMREF, XpagedError(what, found=str(flags)))
 
-    def _expected(
+    def expected(
         self, levels: Sequence[Level], rock: ModuleOp | None, attentions: Sequence[Attention]
     ) -> dict[bool, Reference]:
         """The references that `levels` are compared with: for graphs (True) and for kernels."""
@@ -358,7 +371,7 @@ class _Run:
 
     # One level
 
-    def _execute(self, module: ModuleOp, level: Level, result: LevelReport) -> None:
+    def execute(self, module: ModuleOp, level: Level, result: LevelReport) -> None:
         entry = entry_of(module)
         self._note_whole_kernels(entry, level)
         if level is Level.HOST:
@@ -367,33 +380,35 @@ class _Run:
         memory = Memory()
         placed = place(entry.arguments, self.inputs, memory, poison=level >= Level.ROCK)
         judge = self._judge(entry, memory, placed, level)
-        program = Program(module) if judge is None else CourtProgram(module, judge)
+        program = Program(module, wrap=self.wrap) if judge is None else CourtProgram(module, judge)
         started, started_cpu = time.perf_counter(), time.process_time()
-        for function, slots in zip(entry.functions, entry.slots, strict=True):
-            values = [placed.values[i] for i in slots]
+        try:
+            for function, slots in zip(entry.functions, entry.slots, strict=True):
+                values = [placed.values[i] for i in slots]
+                if judge is not None:
+                    judge.begin_launch()
+                if level < Level.TILE:
+                    machine = Machine(memory)
+                    values = program.call(machine, function.sym_name.data, values)
+                    result.ops, result.lane_ops = result.ops + machine.ops, result.lane_ops + machine.lane_ops
+                    for number, value in enumerate(values):
+                        type = function.function_type.outputs.data[number]
+                        array = in_memory_order(np.asarray(materialize(memory, value)), type)
+                        result.outputs.append(Output(number, f"out{number}", array, np.ones(array.size, np.bool_)))
+                else:
+                    groups = self._groups(function, last=function is entry.functions[-1])
+                    self._launch(program, function, level, memory, values, groups, result)
+        finally:  # what was found before a refusal may be the reason for it
             if judge is not None:
-                judge.begin_launch()
-            if level < Level.TILE:
-                machine = Machine(memory)
-                values = program.call(machine, function.sym_name.data, values)
-                result.ops, result.lane_ops = result.ops + machine.ops, result.lane_ops + machine.lane_ops
-                for number, value in enumerate(values):
-                    type = function.function_type.outputs.data[number]
-                    array = in_memory_order(np.asarray(materialize(memory, value)), type)
-                    result.outputs.append(Output(number, f"out{number}", array, np.ones(array.size, np.bool_)))
-            else:
-                groups = self._groups(function, last=function is entry.functions[-1])
-                self._launch(program, function, level, memory, values, groups, result)
+                self.report.faults += [finding.as_json(level.value) for finding in judge.findings.values()]
+                result.ok &= not judge.findings
+                result.stats = None if judge.stats is None else judge.stats.as_json()
         result.seconds, result.cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
-        if judge is not None:
-            self.report.faults += [finding.as_json(level.value) for finding in judge.findings.values()]
-            result.ok &= not judge.findings
-            result.stats = None if judge.stats is None else judge.stats.as_json()
         self._read_outputs(entry, memory, placed, level, result)
 
     def _judge(self, entry: Entry, memory: Memory, placed: Placed, level: Level) -> Court | None:
         """The memory court, where one was asked for."""
-        if level is not Level.DEVICE or not (self.court or self.stats):
+        if level is not Level.DEVICE or not (self.court or self.stats) or self.wrap is not None:
             return None
         results = [a for a in entry.arguments if a.output is not None and a.index in placed.bases]
         return Court(memory, {placed.bases[a.index]: a.name for a in results}, Stats() if self.stats else None)
@@ -413,7 +428,8 @@ class _Run:
         started = time.perf_counter()
         last = entry.functions[-1]
         arch = arch_of(last, self.arch)[0]
-        result.outputs = run_host(module, arch, entry, self.inputs, self._groups(last, last=True).tolist())
+        groups = self._groups(last, last=True).tolist()
+        result.outputs = run_host(module, arch, entry, self.inputs, groups, self.edit_text)
         result.seconds = time.perf_counter() - started
         for output in result.outputs:
             self._check_written(output, Level.HOST, result)
@@ -444,6 +460,7 @@ class _Run:
             mark = memory.mark()
             some = groups[at : at + batch]
             machine = Machine(memory, groups=some, lanes_per_group=lanes, wave_size=wave, grid=grid)
+            machine.most_ops = self.most_ops
             program.call(machine, function.sym_name.data, values)
             memory.release(mark)
             result.ops += machine.ops
@@ -478,7 +495,7 @@ class _Run:
             }
         )
 
-    def _fault(self, level: Level, error: XpagedError) -> None:
+    def fault(self, level: Level, error: XpagedError) -> None:
         number: int | None = getattr(error, "address", None)  # of a bad access, simulated or real
         address = None if number is None else hex(number & ((1 << 64) - 1))
         what = error.what if error.found is None else f"{error.what}: {error.found}"
@@ -486,6 +503,46 @@ class _Run:
         entry = {"kind": kind, "what": what, "op": error.op, "location": error.where, "address": address}
         entry["level"] = level.value
         self.report.faults.append(entry)
+
+
+class Trial:
+    """A kernel with random inputs and the reference for them, before which changed versions of what it is lowered to
+    are put: `module` is that, at level device, and may be changed in place.
+
+    Raises XpagedError when the kernel is refused.
+    """
+
+    def __init__(
+        self, kernel: ModuleOp, *, seed: int = 0, change: Callable[[Entry, Inputs], None] | None = None
+    ) -> None:
+        """`change` may change the random inputs."""
+        self._run = run = _Run(kernel, None, seed, None, None, True, True, False, None)
+        rock, attentions = run.take_inputs([Level.DEVICE])
+        if change is not None:
+            change(entry_of(run.module), run.inputs)
+        self._expected = run.expected([Level.DEVICE], rock, attentions)[False]
+        self.module = lower(_copy(run.module), Level.DEVICE)
+        run.most_ops = _RUNS_ON * max(self.judge().levels[Level.DEVICE.value].ops, 1)
+
+    def watch(self, wrap: Wrap) -> Report:
+        """Executes `module` without the memory court, with `wrap` around the code of every operation."""
+        self._run.wrap = wrap
+        try:
+            return self.judge()
+        finally:
+            self._run.wrap = None
+
+    def judge(self, level: Level = Level.DEVICE, edit: EditText | None = None) -> Report:
+        """Executes `module`, at level host with its text changed by `edit`, and compares the results."""
+        run, report, result = self._run, Report(), LevelReport()
+        run.report, run.edit_text, report.levels[level.value] = report, edit, result
+        try:
+            run.execute(self.module, level, result)
+            result.ok &= compare(result.outputs, self._expected)
+        except XpagedError as error:
+            run.fault(level, error)
+            result.ok = False
+        return report
 
 
 def _copy(module: ModuleOp) -> ModuleOp:

@@ -1,0 +1,1 @@
+"""Mutants of kernels: the checks are checked."""
