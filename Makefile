@@ -1,6 +1,6 @@
 # python >= 3.11 with pip is all that has to be there: every target sets itself up in .venv first.
 
-.PHONY: demo test lint format
+.PHONY: demo test mutants lint format
 
 demo:  ## compile the examples, run every level on the CPU, check it, plant a fault and catch it
 	@.ci/setup toolchain
@@ -10,6 +10,10 @@ test:  ## all tests: pytest (Hypothesis among them) and lit
 	@.ci/setup dev
 	.venv/bin/python -m pytest -q -n 2
 	.venv/bin/lit -q filecheck
+
+mutants:  ## plant every mistake in every kernel, see that the checks notice it (an hour or more)
+	@.ci/setup toolchain
+	.venv/bin/python -m xpaged.testing.mutants --text 50 --jobs 2
 
 lint:  ## style and types
 	@.ci/setup dev

@@ -513,15 +513,20 @@ class Trial:
     """
 
     def __init__(
-        self, kernel: ModuleOp, *, seed: int = 0, change: Callable[[Entry, Inputs], None] | None = None
+        self,
+        kernel: ModuleOp,
+        *,
+        seed: int = 0,
+        change: Callable[[Entry, Inputs, list[Attention]], None] | None = None,
+        lowered: ModuleOp | None = None,
     ) -> None:
-        """`change` may change the random inputs."""
+        """`change` may change the random inputs; `lowered` is the kernel at level device, where that is at hand."""
         self._run = run = _Run(kernel, None, seed, None, None, True, True, False, None)
         rock, attentions = run.take_inputs([Level.DEVICE])
         if change is not None:
-            change(entry_of(run.module), run.inputs)
+            change(entry_of(run.module), run.inputs, attentions)
         self._expected = run.expected([Level.DEVICE], rock, attentions)[False]
-        self.module = lower(_copy(run.module), Level.DEVICE)
+        self.module = lower(_copy(run.module), Level.DEVICE) if lowered is None else lowered
         run.most_ops = _RUNS_ON * max(self.judge().levels[Level.DEVICE.value].ops, 1)
 
     def watch(self, wrap: Wrap) -> Report:

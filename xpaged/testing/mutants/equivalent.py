@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, scf
@@ -25,6 +24,12 @@ from xpaged.testing.mutants.operators import LOADS, STORES, Mutant
 
 Trips = dict[Operation, list[Array]]
 SAME = "no address, mask, condition or bound is another in any lane, workgroup or trip"
+SAME_RESULTS = (
+    "what it changes (a read whose value is not used, a row that is not stored) changes no bit of any result, in any "
+    "lane, workgroup or trip"
+)
+SAME_LENGTHS = "what it changes changes no bit of any result for any of the lengths in the batch"
+ONE_WAY = "the condition has one value in every lane, workgroup and trip: no row of this kernel is without a key"
 MORE_TRIPS = "it only makes trips over tiles that hold no key that counts: they are masked off"
 MORE_READ = "it only reads more, where it may, and no output depends on what: the court follows it"
 ORDER = "it only changes the order in which numbers are added or compared"
@@ -32,42 +37,43 @@ UNUSED = "nothing uses the result"
 
 
 class Behaviour:
-    """What a run of a kernel does with integers: `signature` stands for all of it, `trips` are the bounds of loops."""
+    """What a run of a kernel does with integers: `signature` stands for all of it, `trips` are the bounds of loops.
+    Also which operations were executed, and the bits of the results."""
 
-    def __init__(self, but: Operation | None = None) -> None:
-        """Everything but what operation `but` reads."""
+    def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
         self.trips: Trips = {}
-        self._but = but
+        self.executed: set[Operation] = set()
+        self.conditions: dict[Operation, set[bool]] = {}  # of selects, in the active lanes
+        self.results = b""
 
     @property
     def signature(self) -> bytes:
         """The same for runs that do the same."""
         return self._hash.digest()
 
-    def _note(self, m: Machine, *values: Any) -> None:
+    def note(self, m: Machine | None, *values: Array) -> None:
+        """Takes numbers of the active lanes of a machine into the signature."""
         for value in values:
-            if value is None:
-                continue
-            value = np.broadcast_to(value, (m.lanes, *value.shape[1:]))
-            self._hash.update(np.ascontiguousarray(value if m.mask is None else value[m.mask]).tobytes())
+            if m is not None:
+                value = np.broadcast_to(value, (m.lanes, *value.shape[1:]))
+                value = value if m.mask is None else value[m.mask]
+            self._hash.update(np.ascontiguousarray(value).tobytes())
 
     def wrap(self, op: Operation, code: OpCode, b: Compiler) -> OpCode:
         """Looks at the integers that an operation is given."""
-        watch = self._watch(op)
-        if watch is None:
-            return code
+        watch, executed = self._watch(op), self.executed
 
         def run(m: Machine, *values: Value) -> Value:
-            watch(m, *values)
+            executed.add(op)
+            if watch is not None:
+                watch(m, *values)
             return code(m, *values)
 
         return run
 
     def _watch(self, op: Operation) -> Callable[..., None] | None:
         if isinstance(op, LOADS + STORES):
-            if op is self._but:
-                return None
             first, size = (1 if isinstance(op, STORES) else 0), len(op.operands)
             masked = op.mask is not None
 
@@ -75,29 +81,41 @@ class Behaviour:
                 lanes = np.broadcast_to(values[size - 1], (m.lanes,)) if masked else np.ones(m.lanes, np.bool_)
                 places = [start_of(values[first]).astype(np.int64), *values[first + 1 : size - masked]]
                 places = [start_of(p).astype(np.int64) if isinstance(p, MemRef) else p for p in places]
-                self._note(m, lanes, *(np.where(lanes, p, 0) for p in places))
+                self.note(m, lanes, *(np.where(lanes, p, 0) for p in places))
 
             return access
         if isinstance(op, scf.ForOp):
 
             def bounds(m: Machine, low: Array, high: Array, *rest: Value) -> None:
-                self._note(m, low, high)
+                self.note(m, low, high)
                 self.trips.setdefault(op, []).append(np.broadcast_to(high - low, (m.lanes,)).copy())
 
             return bounds
-        if isinstance(op, arith.SelectOp | scf.IfOp):
-            return lambda m, condition, *rest: self._note(m, condition)
+        if isinstance(op, arith.SelectOp):
+            seen = self.conditions.setdefault(op, set())
+
+            def select(m: Machine, condition: Array, *rest: Value) -> None:
+                self.note(m, condition)
+                active = condition if m.mask is None or condition.shape[0] == 1 else condition[m.mask]
+                seen.update((bool(active.any()), bool(active.all())))
+
+            return select
+        if isinstance(op, scf.IfOp):
+            return lambda m, condition, *rest: self.note(m, condition)
         if isinstance(op, hip.GetOp):
-            return lambda m, regs, *indices: self._note(m, *indices)
+            return lambda m, regs, *indices: self.note(m, *indices)
         if isinstance(op, hip.SetOp):
 
             def set_(m: Machine, value: Value, regs: Value, *indices: Value) -> None:
-                self._note(m, *indices)
+                self.note(m, *indices)
                 if isinstance(value, np.ndarray) and value.dtype.kind in "iub":
-                    self._note(m, value)
+                    self.note(m, value)
 
             return set_
         return None
+
+
+_TAKEN = {"always the first": True, "always the second": False}
 
 
 def static_reason(mutant: Mutant) -> str:
@@ -115,10 +133,17 @@ def reason(mutant: Mutant, before: list[Behaviour], after: list[Behaviour]) -> s
     integers = _only_integers(mutant)
     if integers and all(x.signature == y.signature for x, y in zip(before, after, strict=True)):
         return SAME
+    if mutant.operator == "select" and mutant.variant in _TAKEN:
+        seen = set[bool]().union(*(b.conditions.get(mutant.op, set()) for b in before))
+        if seen == {_TAKEN[mutant.variant]}:
+            return ONE_WAY
     if mutant.operator in ("loop", "bound", "select", "comparison") and all(map(_more_trips, before, after)):
         return MORE_TRIPS
-    if mutant.operator == "mask" and mutant.variant == "dropped" and isinstance(mutant.op, LOADS):
-        return MORE_READ
+    if all(x.results == y.results for x, y in zip(before, after, strict=True)):
+        if mutant.operator == "mask" and mutant.variant == "dropped" and isinstance(mutant.op, LOADS):
+            return MORE_READ
+        if integers:
+            return SAME_LENGTHS if _depends_on_lengths(mutant.op) else SAME_RESULTS
     return ""
 
 
@@ -127,6 +152,25 @@ def _only_integers(mutant: Mutant) -> bool:
     op = mutant.op
     types = [r.type for r in op.results] or [v.type for v in op.operands]
     return mutant.operator in ("mask", "loop", "offset", "page index") or all(isinstance(t, IntegerType) for t in types)
+
+
+def _depends_on_lengths(op: Operation) -> bool:
+    """Whether an operation is given a number that was read from memory (a length, an offset)."""
+    seen: set[SSAValue] = set()
+    pending = list(op.operands)
+    while pending:
+        value = pending.pop()
+        if value in seen or not isinstance(value.type, IntegerType):
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(owner, hip.LoadOp | hip.LdsLoadOp):
+            return True
+        if isinstance(owner, Operation):
+            pending += owner.operands
+        elif isinstance(loop := owner.parent_op(), scf.ForOp):
+            pending += [loop.lb, loop.ub]
+    return False
 
 
 def _more_trips(before: Behaviour, after: Behaviour) -> bool:

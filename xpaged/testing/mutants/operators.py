@@ -65,7 +65,9 @@ def moved(op: Operation, operand: int, by: int) -> Plant:
 
     def plant(c: Change) -> None:
         value = op.operands[operand]
-        step = arith.ConstantOp(IntegerAttr(by, value.type))  # pyright: ignore[reportArgumentType]
+        type_ = value.type
+        assert isinstance(type_, IntegerType)
+        step = arith.ConstantOp(IntegerAttr(by, type_))
         wrong = arith.AddiOp(value, step)
         c.insert(op, [step, wrong])
         c.operand(op, operand, wrong.result)
@@ -238,9 +240,9 @@ def loops(op: Operation, facts: Facts) -> Iterator[tuple[str, Plant]]:
 
 
 def scales(op: Operation, facts: Facts) -> Iterator[tuple[str, Plant]]:
-    """A factor, divisor, exponent or base is a little off: by a sixteenth."""
+    """A factor, divisor, exponent or base is off by a quarter."""
     if isinstance(op, arith.MulfOp | arith.DivfOp | hip.Exp2Op):
-        yield "* 1.0625", scaled(op, len(op.operands) - 1, 1.0625)
+        yield "* 1.25", scaled(op, len(op.operands) - 1, 1.25)
 
 
 def floats(op: Operation, facts: Facts) -> Iterator[tuple[str, Plant]]:

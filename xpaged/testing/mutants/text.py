@@ -66,7 +66,7 @@ OPERATORS: dict[str, tuple[Change, ...]] = {
         _each(r" && ", " || ", "||"),
     ),
     "number": (_numbers,),
-    "scale": (_each(_FLOAT.pattern, lambda m: f"{float(m[1]) * 1.0625 + 0.0:g}f", "* 1.0625"),),
+    "scale": (_each(_FLOAT.pattern, lambda m: f"{float(m[1]) * 1.25}f", "* 1.25"),),
     "arithmetic": (
         _each(r" \+ ", " - ", "-"),
         _each(r" - ", " + ", "+"),
