@@ -741,6 +741,66 @@ def test_lines_are_not_too_long() -> None:
     assert max(len(line) for line in text.splitlines()) <= 120
 
 
+# ---- matrix instructions and exchanges of other architectures
+
+
+@pytest.mark.parametrize(
+    ("arch", "name", "types", "call"),
+    [
+        ("gfx90a", "mfma_i32_16x16x16_i8", ("vector<4xi8>", "vector<4xi32>"),
+         "16i8(bits<int>(a), bits<int>(b), c, 0, 0, 0)"),
+        ("gfx942", "mfma_i32_16x16x32_i8", ("vector<8xi8>", "vector<4xi32>"),
+         "32_i8(bits<i64>(a), bits<i64>(b), c, 0, 0, 0)"),
+        ("gfx950", "mfma_f32_16x16x32_bf16", ("vector<8xbf16>", "vector<4xf32>"),
+         "_bf16(bits<hw_bf16x8>(a), bits<hw_bf16x8>(b), c, 0, 0, 0)"),
+        ("gfx1100", "wmma_f32_16x16x16_f16", ("vector<16xf16>", "vector<8xf32>"), "_f16_w32(a, b, c)"),
+        ("gfx1100", "wmma_i32_16x16x16_i8", ("vector<16xi8>", "vector<8xi32>"),
+         "_iu8_w32(true, bits<i32x4>(a), true, bits<i32x4>(b), c, false)"),
+        ("gfx1201", "wmma_f32_16x16x16_bf16_gfx12", ("vector<8xbf16>", "vector<8xf32>"), "_bf16_w32_gfx12(a, b, c)"),
+    ],
+)  # fmt: skip
+def test_how_matrix_instructions_are_called(arch: str, name: str, types: tuple[str, str], call: str) -> None:
+    operand, total = types
+    module = kernel(f"""%held = hip.regs : !hip.regs<1 x {operand}>
+    %a1 = hip.get %held[%c0] : !hip.regs<1 x {operand}>, i32 -> {operand}
+    %sums = hip.regs : !hip.regs<1 x {total}>
+    %c1x = hip.get %sums[%c0] : !hip.regs<1 x {total}>, i32 -> {total}
+    %d = hip.mma "{name}" %a1, %a1, %c1x : {operand}, {operand}, {total} -> {total}
+    hip.set %d, %sums[%c0] : {total}, !hip.regs<1 x {total}>, i32""")
+    text = " ".join(text_of(module, arch).split())
+    assert f"return __builtin_amdgcn_{name.split('_')[0]}_{name.split('_')[1]}_16x16x" in text
+    assert call in text
+    if "hw_bf16x8" in call:  # which a CPU's compiler may not have
+        assert "#ifdef __AMDGCN__ typedef __bf16 hw_bf16x8" in text
+
+
+def test_vectors_are_exchanged_word_by_word() -> None:
+    text = text_of(
+        kernel("""%x1 = hip.load %a[%c0] : memref<64xf32>, i32 -> vector<4xf32>
+    %e = hip.exchange %x1 xor 16 : vector<4xf32> -> vector<4xf32>
+    %y1 = hip.slice %e at 0 : vector<4xf32> -> f32
+    hip.store %y1, %o[%lane] : f32, memref<64xf32>, i32""")
+    )
+    assert "i32x4 w = bits<i32x4>(x);" in text
+    assert "UNROLL for (int i = 0; i < 4; ++i) w[i] = lane_xor16(w[i]);" in text
+    assert text.index("DEV int lane_xor16(int x)") < text.index("DEV f32x4 lane_xor16(f32x4 x)")
+
+
+def test_a_loop_of_loads_that_is_not_marked_stays_a_loop() -> None:
+    """A compiler that unrolls it has all loads in registers at once."""
+    body = """%r = scf.for %i = %c0 to %c4 step %c1 iter_args(%s = %f0) -> (f32) : i32 {{
+      %x1 = {what}
+      %t1 = arith.addf %s, %x1 : f32
+      scf.yield %t1 : f32
+    }}
+    hip.store %r, %o[%lane] : f32, memref<64xf32>, i32"""
+    constants = CONSTANTS + "%f0 = arith.constant 0.0 : f32\n"
+    load = kernel(body.format(what="hip.load %a[%i] : memref<64xf32>, i32 -> f32"), constants=constants)
+    assert "ROLLED for (int i = 0; i < 4; ++i) s += load<float>(a, i);" in text_of(load)
+    add = kernel(body.format(what="arith.addf %s, %s : f32"), constants=constants)
+    assert "ROLLED" not in text_of(add)
+
+
 # ---- refusals
 
 

@@ -269,6 +269,34 @@ def test_mma_with_the_same_value_in_all_lanes() -> None:
     np.testing.assert_array_equal(d, np.full((256, 4), 16))
 
 
+def test_mma_of_integers_is_exact() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, (256, 4)).astype(np.int8) for _ in range(2))
+    a[0], b[0] = -128, -128
+    c = np.full((256, 4), 2**30 + 1, np.int32)
+    text = MMA.format(name="mfma_i32_16x16x16_i8", operand="vector<4xi8>").replace("xf32", "xi32")
+    (d,) = run(text, "%a: vector<4xi8>, %b: vector<4xi8>, %c: vector<4xi32>", [a, b, c], "vector<4xi32>")
+    left, right = (x[:64].astype(np.int64).reshape(4, 16, 4).transpose(1, 0, 2).reshape(16, 16) for x in (a, b))
+    expected = left @ right.T + 2**30 + 1  # row 4 * (l / 16) + r, column l % 16
+    np.testing.assert_array_equal(d[:64], expected.reshape(4, 4, 16).transpose(0, 2, 1).reshape(64, 4))
+
+
+def test_mma_that_takes_an_operand_from_two_lanes_wants_it_in_both() -> None:
+    """RDNA3: lanes 16 to 31 hold what lanes 0 to 15 hold, and get the odd rows."""
+    rng = np.random.default_rng(0)
+    a, b = (np.tile(rng.integers(-3, 4, (16, 16)), (16, 1)).astype(F16) for _ in range(2))
+    c = np.zeros((256, 8), F32)
+    text = MMA.format(name="wmma_f32_16x16x16_f16", operand="vector<16xf16>").replace("4xf32", "8xf32")
+    args, values = "%a: vector<16xf16>, %b: vector<16xf16>, %c: vector<8xf32>", [a, b, c]
+    (d,) = run(text, args, values, "vector<8xf32>", wave_size=32)
+    total = a[:16].astype(float) @ b[:16].astype(float).T  # row 2 * r + l / 16, column l % 16
+    np.testing.assert_array_equal(d[:32], total.reshape(8, 2, 16).transpose(1, 2, 0).reshape(32, 8))
+    b[32 + 18, 3] += 1
+    with pytest.raises(XpagedError, match="the same operand from hold different ones") as error:
+        run(text, args, values, "vector<8xf32>", wave_size=32)
+    assert error.value.found == "lane 18 differs from lane 2"
+
+
 BRANCH = """scf.if %b {{
       {body}
     }}
@@ -300,6 +328,14 @@ def test_exchange(xor: int) -> None:
     func.return %y : i32"""
     (got,) = run(body, "%x: i32", [lanes().astype(I32)], "i32")
     np.testing.assert_array_equal(got, lanes() ^ xor)
+
+
+def test_exchange_of_vectors() -> None:
+    x = np.arange(1024, dtype=np.float32).reshape(256, 4).astype(F16)
+    text = """%y = hip.exchange %x xor 16 : vector<4xf16> -> vector<4xf16>
+    func.return %y : vector<4xf16>"""
+    (y,) = run(text, "%x: vector<4xf16>", [x], "vector<4xf16>")
+    np.testing.assert_array_equal(y, x[np.arange(256) ^ 16])
 
 
 def test_exchange_stays_in_the_wave() -> None:

@@ -243,6 +243,24 @@ def test_a_conversion_sees_through_the_spelling() -> None:
     assert one.conversion(Layout.of((16, 4), wave=[(4, 1, 1)], lane=[(16, 0, 1)])).kind == "waves"
 
 
+def test_lanes_that_give_each_other_all_they_have() -> None:
+    parts = Layout.of((32, 16), lane=[(16, 1, 1), (2, 0, 8)], regs=[(8, 0, 1), (2, 0, 16)])
+    whole = Layout.of((32, 16), lane=[(16, 1, 1), Digit(2)], regs=[(16, 0, 1), (2, 0, 16)])
+    assert parts.exchange(whole) == 16
+    assert parts.conversion(whole).kind == "lanes"
+    others = [
+        parts,
+        Layout.of((32, 16), lane=[(16, 1, 1), Digit(2)], regs=[(2, 0, 16), (16, 0, 1)]),  # another order
+        Layout.of((32, 16), lane=[Digit(2), (16, 1, 1)], regs=[(16, 0, 1), (2, 0, 16)]),  # other lanes
+        Layout.of((32, 16), lane=[(16, 1, 1)], regs=[(16, 0, 1), (2, 0, 16)]),
+        Layout.of((32, 16), wave=[Digit(2)], lane=[(16, 1, 1), Digit(2)], regs=[(16, 0, 1), (2, 0, 16)]),
+        Layout.of((32, 16), lane=[(16, 1, 1), Digit(2)], regs=[(32, 0, 1)]),  # the same, said in another way
+    ]
+    assert [parts.exchange(other) for other in others] == [None] * len(others)
+    four = Layout.of((32, 16), lane=[(16, 1, 1), (4, 0, 8)], regs=[(8, 0, 1)])
+    assert four.exchange(Layout.of((32, 16), lane=[(16, 1, 1), Digit(4)], regs=[(32, 0, 1)])) is None
+
+
 # ---- matrix products, executed
 
 

@@ -21,7 +21,7 @@ KEYWORDS = frozenset(
 """Words that are no names in C++, with or without extensions."""
 _NUMBER = re.compile(r"_\d+$")
 _OPERATOR = re.compile(r" (&&|\|\||[-+*/%?:]) ")
-_TAKEN = re.compile(r"[a-z]+\d+x\d+|lane_xor\d+|mfma_\w+|__\w*|_[A-Z]\w*")
+_TAKEN = re.compile(r"[a-z]+\d+x\d+|lane_xor\d+|mfma_\w+|wmma_\w+|hw_bf16x\d+|__\w*|_[A-Z]\w*")
 """Names of vector types, of helper functions, and those that belong to the compiler."""
 
 

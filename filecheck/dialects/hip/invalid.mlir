@@ -148,7 +148,7 @@ func.func @exchange_type(%x: f16) {
   %0 = hip.exchange %x xor 1 : f16 -> f16
   return
 }
-// CHECK: hip.exchange moves f32 or i32 scalars, found f16
+// CHECK: hip.exchange moves whole 32-bit words, found f16
 
 // -----
 
