@@ -35,7 +35,8 @@ becomes, in part,
 
 Query heads that share a KV head become rows of one problem (row `n` is query `n / R` of head `n % R`) where their masks
 are the same, every extent is padded to whole tiles, and the launch is fixed. Everything is done by views; the page
-addresses pass through.
+addresses pass through. The operands of an elementwise kernel (a `linalg.generic`, or a `memref.copy`) become views of
+one dimension in the order of the output in memory, padded to whole workgroups.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from xpaged.ir.levels import Level
 from xpaged.ir.locations import copy_location
 from xpaged.ir.pass_base import LevelPass
 from xpaged.ir.transform_map import Builder
+from xpaged.lowering.elementwise_tiles import is_elementwise, to_gridwise
 from xpaged.lowering.geometry import (
     Geometry,
     MergeTile,
@@ -83,15 +85,15 @@ class GemmToGridwisePass(LevelPass):
     def run(self, ctx: Context, module: ModuleOp) -> None:
         lowered: set[Operation | None] = set()
         for op in list(module.walk()):
-            if isinstance(op, AttentionOp):
+            if isinstance(op, AttentionOp) or is_elementwise(op):
                 if op.parent_op() in lowered:
                     raise XpagedError(
-                        "a kernel holds one attention: the launch is made for it",
+                        f"a kernel does one thing, for which the launch is made, and this is a second '{op.name}'",
                         at=op,
-                        fix="put the second rock.attention into a function of its own",
+                        fix="run outline-kernels first",
                     )
                 lowered.add(op.parent_op())
-                _lower(op)
+                _lower(op) if isinstance(op, AttentionOp) else to_gridwise(op)
             elif isinstance(op, MergeAttentionOp):
                 _launch_merge(op)
 

@@ -58,6 +58,7 @@ tiles that a mask cuts follow. `m` is no running maximum but a reference that sc
 then, and at the first key, a wave moves it. Each lane sums up its own part of P; lanes exchange once, at the end. Where
 waves take turns on the keys, what they have is joined through LDS at the end. With `rows_per_wave = 32` waves share K
 and V through LDS instead (`xpaged.lowering.attention_staged`).
+An elementwise kernel (a `linalg.generic`) becomes one load for each input, a `rock.tile_map` and a store.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation
 
 from xpaged.dialects.rock.attention import GridwiseAttentionAccelOp
@@ -75,6 +77,7 @@ from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
 from xpaged.ir.pass_base import LevelPass
 from xpaged.lowering.attention_staged import tiles_of
+from xpaged.lowering.elementwise_tiles import is_elementwise, to_tiles
 from xpaged.lowering.merge_tiles import MergeTiles
 from xpaged.lowering.tile_checks import check_merge, check_tiles
 
@@ -90,12 +93,18 @@ class GridwiseToTilePass(LevelPass):
     def run(self, ctx: Context, module: ModuleOp) -> None:
         lowered: set[Operation | None] = set()
         for op in list(module.walk()):
-            if isinstance(op, GridwiseAttentionAccelOp):
+            if isinstance(op, GridwiseAttentionAccelOp) or is_elementwise(op):
                 if op.parent_op() in lowered:
-                    raise XpagedError("a kernel holds one attention: the launch is made for it", at=op)
+                    raise XpagedError(
+                        f"a kernel does one thing, for which the launch is made, and this is a second '{op.name}'",
+                        at=op,
+                    )
                 lowered.add(op.parent_op())
-                check_tiles(op)
-                tiles_of(op).run()
+                if isinstance(op, GridwiseAttentionAccelOp):
+                    check_tiles(op)
+                    tiles_of(op).run()
+                elif isinstance(op, GenericOp):
+                    to_tiles(op)
             elif isinstance(op, MergeAttentionOp):
                 check_merge(op)
                 MergeTiles(op).run()

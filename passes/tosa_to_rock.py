@@ -32,8 +32,9 @@ becomes
     }
 
 Scale, bias and other arithmetic on the scores goes into the score region, masks by key index become attributes and
-operands, K and V are traced to their own `rock.deref`s, and repeated KV heads are read once. The deref stage
-(tosa-to-rock-deref) comes first.
+operands, K and V are traced to their own `rock.deref`s, and repeated KV heads are read once. Elementwise operations
+outside of attention become a `linalg.generic` for each value that must lie in memory: what attention reads or the
+function returns. The deref stage (tosa-to-rock-deref) comes first.
 """
 
 from collections.abc import Sequence
@@ -48,12 +49,14 @@ from xdsl.ir import Operation
 from xpaged.dialects import rocmlir_names
 from xpaged.dialects.rock.attention import AttentionOp
 from xpaged.dialects.rock.views import make_chain
+from xpaged.dialects.tosa.constants import ConstOp, ConstShapeOp
 from xpaged.errors import XpagedError
 from xpaged.ir.levels import Level
 from xpaged.ir.locations import describe
 from xpaged.ir.pass_base import LevelPass
 from xpaged.lowering.attention_fuse import fuse_attentions
 from xpaged.lowering.dead_code import erase_dead
+from xpaged.lowering.elementwise_kernels import is_computed, outline_elementwise
 from xpaged.lowering.insertion import builder_before
 from xpaged.lowering.tosa_views import View, is_view
 from xpaged.lowering.view_maps import maps_of
@@ -84,9 +87,11 @@ def _convert(function: FuncOp) -> None:
             )
     reasons = fuse_attentions(function).reasons
     erase_dead(function)
+    _refuse_rest(function, reasons)
+    outline_elementwise(function)
+    erase_dead(function)
     _views_to_transforms(function)
     erase_dead(function)
-    _refuse_rest(function, reasons)
 
 
 def _views_to_transforms(function: FuncOp) -> None:
@@ -106,7 +111,7 @@ def _views_to_transforms(function: FuncOp) -> None:
 
 def _refuse_rest(function: FuncOp, reasons: dict[Operation, str]) -> None:
     """XpagedError for an operation that could not be fused: the last product, if there is one, since it tells most."""
-    rest = [op for op in function.walk() if op.dialect_name() in ("tosa", "tensor")]
+    rest = [op for op in function.walk() if op.dialect_name() in ("tosa", "tensor") and not _is_taken(op)]
     if not rest:
         return
     products = [op for op in rest if op in reasons]
@@ -125,8 +130,13 @@ def _refuse_rest(function: FuncOp, reasons: dict[Operation, str]) -> None:
         f"'{op.name}' {place} is not supported",
         at=op,
         found=f"its result is used by {_listed(users)}" if users else "its result is not used",
-        fix="only views (reshape, transpose, slice) may stand around an attention",
+        fix="only views (reshape, transpose, slice) and elementwise operations may stand around an attention",
     )
+
+
+def _is_taken(op: Operation) -> bool:
+    """Whether an operation outside attention is a view, a constant, or part of an elementwise kernel."""
+    return is_view(op) or is_computed(op) or isinstance(op, ConstOp | ConstShapeOp)
 
 
 def _listed(names: Sequence[str]) -> str:

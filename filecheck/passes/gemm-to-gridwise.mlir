@@ -82,3 +82,35 @@ func.func @biased(%q: memref<1x3x32xf16>, %k: memref<1x32x64xf16>, %v: memref<1x
   } {params0 = #rock.attention_params<keys_per_tile = 16, query_waves = 1, key_waves = 4, channel_chunk = 32, value_channels = 32>}
   return
 }
+
+// Elementwise kernels: every operand is a view of one dimension, in the order in which the output lies in memory, padded
+// to whole workgroups of 16 bytes a lane. What is broadcast is read through a view.
+
+// CHECK-LABEL: func.func @scaled
+// CHECK-SAME:    rock.grid_size = 1 : i32, rock.block_size = 64 : i32, rock.description = "Elementwise on 120 elements: 256 of them in a workgroup, 4 in a lane."
+// CHECK:         %[[X:.*]] = rock.transform %x by {{.*}} : memref<3x40xf16> to memref<120xf16>
+// CHECK-NEXT:    %[[XP:.*]] = rock.transform %[[X]] by {{.*}} : memref<120xf16> to memref<256xf16>
+// CHECK-NEXT:    %[[R:.*]] = rock.transform %row by {{.*}} : memref<1x40xf32> to memref<3x40xf32>
+// CHECK-NEXT:    %[[RF:.*]] = rock.transform %[[R]] by {{.*}} : memref<3x40xf32> to memref<120xf32>
+// CHECK-NEXT:    %[[RP:.*]] = rock.transform %[[RF]] by {{.*}} : memref<120xf32> to memref<256xf32>
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel"]} ins(%[[XP]], %[[RP]] : memref<256xf16>, memref<256xf32>) outs(%{{.*}} : memref<256xf16>)
+// CHECK-LABEL: func.func @copied
+// CHECK-SAME:    rock.description = "Elementwise on 120 elements: 512 of them in a workgroup, 8 in a lane."
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}} : memref<512xf16>) outs(%{{.*}} : memref<512xf16>)
+// CHECK-NEXT:    ^bb0(%[[IN:.*]]: f16, %{{.*}}: f16):
+// CHECK-NEXT:      linalg.yield %[[IN]] : f16
+func.func @scaled(%x: memref<3x40xf16>, %row: memref<1x40xf32>, %out: memref<3x40xf16>) attributes {rock.kernel, arch = "gfx942"} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %row : memref<3x40xf16>, memref<1x40xf32>) outs(%out : memref<3x40xf16>) {
+  ^bb0(%a: f16, %b: f32, %o: f16):
+    %wide = arith.extf %a : f16 to f32
+    %0 = arith.mulf %wide, %b : f32
+    %1 = arith.truncf %0 : f32 to f16
+    linalg.yield %1 : f16
+  }
+  return
+}
+func.func @copied(%x: memref<3x40xf16>, %out: memref<3x40xf16>) attributes {rock.kernel, arch = "gfx942"} {
+  "memref.copy"(%x, %out) : (memref<3x40xf16>, memref<3x40xf16>) -> ()
+  return
+}

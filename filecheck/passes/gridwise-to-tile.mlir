@@ -77,3 +77,26 @@ func.func @joined(%q: memref<1x16x16xf16>, %k: memref<1x16x64xf16>, %v: memref<1
     : memref<1x16x16xf16>, memref<1x16x64xf16>, memref<1x64x16xf16>, memref<1x16x16xf16>
   return
 }
+
+// An elementwise kernel: each lane holds neighbouring elements of every operand.
+
+// CHECK-LABEL: func.func @elementwise
+// CHECK-NEXT:    %[[G:.*]] = rock.workgroup_id : index
+// CHECK-NEXT:    %[[A:.*]] = rock.transform %a by {{.*}} : memref<1024xf16> to memref<2x512xf16>
+// CHECK-NEXT:    %[[AT:.*]] = rock.tile_load %[[A]][%[[G]]] : memref<2x512xf16> -> !rock.tile<512xf16, #[[LAYOUT:.*]]>
+// CHECK-NEXT:    %[[RESULT:.*]] = rock.tile_map(%[[X:.*]] = %[[AT]] : !rock.tile<512xf16, #[[LAYOUT]]>) -> !rock.tile<512xf16, #[[LAYOUT]]> {
+// CHECK-NEXT:      %[[Y:.*]] = math.absf %[[X]] : f16
+// CHECK-NEXT:      rock.tile_yield %[[Y]] : f16
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %[[O:.*]] = rock.transform %o by {{.*}} : memref<1024xf16> to memref<2x512xf16>
+// CHECK-NEXT:    rock.tile_store %[[RESULT]], %[[O]][%[[G]]] : !rock.tile<512xf16, #[[LAYOUT]]>, memref<2x512xf16>
+func.func @elementwise(%a: memref<1024xf16>, %unread: memref<1024xf16>, %o: memref<1024xf16>)
+    attributes {rock.kernel, arch = "gfx942", rock.grid_size = 2 : i32, rock.block_size = 64 : i32} {
+  linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%a, %unread : memref<1024xf16>, memref<1024xf16>) outs(%o : memref<1024xf16>) {
+  ^bb0(%x: f16, %y: f16, %z: f16):
+    %0 = math.absf %x : f16
+    linalg.yield %0 : f16
+  }
+  return
+}

@@ -50,3 +50,39 @@ func.func @paged(%q: tensor<2x1x4xf16>, %kt: tensor<3xi64>, %vt: tensor<3xi64>, 
   %10 = tosa.reshape %9 {new_shape = array<i64: 8>} : (tensor<2x1x4xf16>) -> tensor<8xf16>
   return %10 : tensor<8xf16>
 }
+
+// What stands around an attention is computed in kernels of its own, one for each value that must lie in memory: Q with
+// all that it is made of, and what is returned, of which the transpose is a view.
+
+// CHECK-LABEL: func.func @around
+// CHECK: %[[C:.*]] = rock.transform %c by {{.*}} : tensor<1x1x4xf16> to tensor<1x2x4xf16>
+// CHECK-NEXT: %[[TO:.*]] = tensor.empty() : tensor<1x2x4xf16>
+// CHECK-NEXT: %query = linalg.generic {{.*}} ins(%q, %[[C]] : {{.*}}) outs(%[[TO]] : tensor<1x2x4xf16>) {
+// CHECK: %[[PRODUCT:.*]] = arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT: %[[T:.*]] = math.tanh %[[PRODUCT]] : f32
+// CHECK-NEXT: %[[N:.*]] = arith.truncf %[[T]] : f32 to f16
+// CHECK-NEXT: linalg.yield %[[N]] : f16
+// CHECK: %[[O:.*]] = rock.attention{
+// CHECK-NEXT: qk = %query * %k
+// CHECK: %sum = linalg.generic {{.*}} ins(%[[O]], %n : tensor<1x2x4xf16>, tensor<1x2x4xi8>)
+// CHECK: math.roundeven
+// CHECK: arith.fptosi %{{.*}} : f32 to i8
+// CHECK: arith.addi %{{.*}}, %{{.*}} : i8
+// CHECK: %out = rock.transform %sum by {{.*}} : tensor<1x2x4xi8> to tensor<1x4x2xi8>
+// CHECK-NEXT: return %out
+func.func @around(%q: tensor<1x2x4xf16>, %k: tensor<1x4x3xf16>, %v: tensor<1x3x4xf16>, %c: tensor<1x1x4xf16>, %n: tensor<1x2x4xi8>) -> tensor<1x4x2xi8> {
+  %rotated = tosa.mul %q, %c : (tensor<1x2x4xf16>, tensor<1x1x4xf16>) -> tensor<1x2x4xf16>
+  %query = tosa.tanh %rotated : (tensor<1x2x4xf16>) -> tensor<1x2x4xf16>
+  %0 = tosa.matmul %query, %k : (tensor<1x2x4xf16>, tensor<1x4x3xf16>) -> tensor<1x2x3xf16>
+  %2 = tosa.reduce_max %0 {axis = 2 : i32} : (tensor<1x2x3xf16>) -> tensor<1x2x1xf16>
+  %3 = tosa.sub %0, %2 : (tensor<1x2x3xf16>, tensor<1x2x1xf16>) -> tensor<1x2x3xf16>
+  %4 = tosa.exp %3 : (tensor<1x2x3xf16>) -> tensor<1x2x3xf16>
+  %5 = tosa.reduce_sum %4 {axis = 2 : i32} : (tensor<1x2x3xf16>) -> tensor<1x2x1xf16>
+  %6 = tosa.reciprocal %5 : (tensor<1x2x1xf16>) -> tensor<1x2x1xf16>
+  %7 = tosa.mul %4, %6 : (tensor<1x2x3xf16>, tensor<1x2x1xf16>) -> tensor<1x2x3xf16>
+  %8 = tosa.matmul %7, %v : (tensor<1x2x3xf16>, tensor<1x3x4xf16>) -> tensor<1x2x4xf16>
+  %whole = tosa.cast %8 : (tensor<1x2x4xf16>) -> tensor<1x2x4xi8>
+  %sum = tosa.add %whole, %n : (tensor<1x2x4xi8>, tensor<1x2x4xi8>) -> tensor<1x2x4xi8>
+  %out = tosa.transpose %sum {perms = array<i32: 0, 2, 1>} : (tensor<1x2x4xi8>) -> tensor<1x4x2xi8>
+  return %out : tensor<1x4x2xi8>
+}

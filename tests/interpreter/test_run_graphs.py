@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import UnitAttr
 
-from xpaged.errors import XpagedError
 from xpaged.interpreter import run as runner
 from xpaged.interpreter.run import run
 from xpaged.ir.levels import MODULE_LEVELS, Level
@@ -75,12 +74,13 @@ def _inputs(module: Any) -> dict[str, Any]:
     return given
 
 
-def test_a_module_without_attention_cannot_be_checked_but_runs() -> None:
+def test_a_module_without_attention_runs_and_is_checked() -> None:
     module = parse("""func.func @f(%x: !migraphx.shaped<4xf16, 1>) -> !migraphx.shaped<4xf16, 1> {
       %y = migraphx.add %x, %x : <4xf16, 1>, <4xf16, 1> -> <4xf16, 1>
       return %y : !migraphx.shaped<4xf16, 1>
     }""")
     report = run(module, {"x": np.arange(4, dtype=np.float16)})
     np.testing.assert_array_equal(report.arrays()["migraphx/out0"], [0, 2, 4, 6])
-    with pytest.raises(XpagedError):
-        run(module, level="device")
+    report = run(module, {"x": np.arange(4, dtype=np.float16)}, level="device", check=True)
+    assert report.ok
+    np.testing.assert_array_equal(report.arrays()["device/out0"], [0, 2, 4, 6])

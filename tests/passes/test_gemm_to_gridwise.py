@@ -169,7 +169,7 @@ def refused(*attributes: str, twice: bool = False) -> XpagedError:
 def test_what_is_refused() -> None:
     assert refused().what == "rock.attention has no tile sizes"
     assert refused().fix == "run affix-tuning-params first"
-    assert refused(PARAMS, twice=True).what == "a kernel holds one attention: the launch is made for it"
+    assert refused(PARAMS, twice=True).what.startswith("a kernel does one thing, for which the launch is made")
 
 
 def test_a_launch_larger_than_32_bits_is_refused() -> None:

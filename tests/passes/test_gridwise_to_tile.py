@@ -282,7 +282,13 @@ def gridwise_text(
         ),
         (gridwise_text(grid=2), "the grid of the launch is not that of the tiles", "2", "1"),
         (gridwise_text(block=64), "the block of the launch is not that of the tiles", "64", "128"),
-        (gridwise_text(twice=True), "a kernel holds one attention: the launch is made for it", None, None),
+        (
+            gridwise_text(twice=True),
+            "a kernel does one thing, for which the launch is made, and this is a second "
+            "'rock.gridwise_attention_accel'",
+            None,
+            None,
+        ),
         (
             gridwise_text().replace("rock.grid_size = 1 : i32,", ""),
             "the kernel has no attribute rock.grid_size",

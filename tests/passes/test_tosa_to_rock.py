@@ -216,14 +216,30 @@ def refused(module: ModuleOp, message: str) -> str:
     return rendered
 
 
-OTHER = "tosa.abs %{0} : (tensor<1x2x{1}xf16>) -> tensor<1x2x{1}xf16>"
+CUMULATED = "%y = tosa.reduce_sum %{0} {{axis = 1 : i32}} : (tensor<1x2x4xf16>) -> tensor<1x1x4xf16>"
+NORM = f"""{CUMULATED.format("q")}
+  %q2 = tosa.mul %q, %y : (tensor<1x2x4xf16>, tensor<1x1x4xf16>) -> tensor<1x2x4xf16>"""
 NOT_FUSED = {
-    "q computed": (
-        {"before": "%q2 = " + OTHER.format("q", 4), "q": "%q2"},
-        "'tosa.abs' outside the attention",
+    "q of a norm": (
+        {"before": NORM, "q": "%q2"},
+        "'tosa.reduce_sum' outside the attention at small.mlir",
+        "used by 'tosa.mul'",
+    ),
+    "q joined": (
+        {
+            "before": "%q2 = tosa.concat %h, %h {axis = 2 : i32} : "
+            "(tensor<1x2x2xf16>, tensor<1x2x2xf16>) -> tensor<1x2x4xf16>",
+            "arguments": "%h: tensor<1x2x2xf16>, ",
+            "q": "%q2",
+        },
+        "'tosa.concat' outside the attention",
         "used by 'rock.attention'",
     ),
-    "no softmax": ({"weights": "%b = " + OTHER.format("a", 3), "p": "%b"}, "a product outside attention", "'tosa.abs'"),
+    "no softmax": (
+        {"weights": "%b = tosa.abs %a : (tensor<1x2x3xf16>) -> tensor<1x2x3xf16>", "p": "%b"},
+        "a product outside attention",
+        "'tosa.abs'",
+    ),
     "squares": (
         {"weights": f"%b = tosa.mul %a, %a : {SCORES}", "p": "%b"},
         "a product outside attention",
@@ -233,8 +249,8 @@ NOT_FUSED = {
     "other maximum": ({"maximum": "%ninf"}, "maximum of a softmax is not that of the same", ""),
     "other sum": ({"total": "%x"}, "sum of a softmax is not that of the same", ""),
     "after": (
-        {"after": "%y = tosa.abs %o : (tensor<1x2x4xf16>) -> tensor<1x2x4xf16>", "returned": "%y"},
-        "'tosa.abs' outside the attention at small.mlir",
+        {"after": CUMULATED.format("o"), "returned": "%y", "result": "tensor<1x1x4xf16>"},
+        "'tosa.reduce_sum' outside the attention at small.mlir",
         "used by 'func.return'",
     ),
     "weights returned": ({"returned": "%a", "result": "tensor<1x2x3xf16>"}, "a product outside", "not a softmax"),
@@ -247,10 +263,10 @@ def test_what_stands_in_the_way(parts: dict[str, Any], message: str, found: str)
 
 
 SCORE_PARTS = {
-    "integers": (
-        "%i = tosa.cast %s : (tensor<1x2x3xf16>) -> tensor<1x2x3xi32>\n"
-        "  %x = tosa.cast %i : (tensor<1x2x3xi32>) -> tensor<1x2x3xf16>",
-        "a conversion from f16 to i32",
+    "doubles": (
+        "%i = tosa.cast %s : (tensor<1x2x3xf16>) -> tensor<1x2x3xf64>\n"
+        "  %x = tosa.cast %i : (tensor<1x2x3xf64>) -> tensor<1x2x3xf16>",
+        "scores of more than 32 bits",
     ),
     "two products": (
         "%y = tosa.matmul %q, %k : (tensor<1x2x4xf16>, tensor<1x4x3xf16>) -> tensor<1x2x3xf16>\n"
@@ -302,11 +318,11 @@ def test_derefs_come_first():
 
 
 def test_a_function_without_attention():
-    text = """func.func @f(%x: tensor<2xf16>) -> tensor<2xf16> {
-      %0 = tosa.exp %x : (tensor<2xf16>) -> tensor<2xf16>
-      return %0 : tensor<2xf16>
+    text = """func.func @f(%x: tensor<2xf16>) -> tensor<1xf16> {
+      %0 = tosa.reduce_sum %x {axis = 0 : i32} : (tensor<2xf16>) -> tensor<1xf16>
+      return %0 : tensor<1xf16>
     }"""
-    with pytest.raises(XpagedError, match=r"'tosa.exp' in a function without attention"):
+    with pytest.raises(XpagedError, match=r"'tosa.reduce_sum' in a function without attention"):
         TO_ROCK.apply(parse(text))
 
 

@@ -206,6 +206,9 @@ FLOATS: dict[type[Operation], Builder] = {
     math.RoundEvenOp: _function("rint_"),
     math.RoundOp: _function("round_"),
     math.CopySignOp: _function("copysign_"),
+    math.TanhOp: _function("tanh_"),
+    math.ErfOp: _function("erf_"),
+    math.PowFOp: _function("pow_"),
     math.FmaOp: _function("fma_"),
     hip.Exp2Op: _function("hw_exp2"),
 }

@@ -186,6 +186,59 @@ DEV float hw_exp2(float x) { return __builtin_exp2f(x); }
     },
     "rsqrt_:float": _Item("DEV float rsqrt_(float x) { return 1.0f / __builtin_sqrtf(x); }", ("DEV",)),
     "fma_:float": _Item("DEV float fma_(float a, float b, float c) { return __builtin_fmaf(a, b, c); }", ("DEV",)),
+    "tanh_:float": _Item(
+        """\
+DEV float tanh_(float x) {
+  const float a = __builtin_fabsf(x), z = x * x;
+  const float sum = 0.13333304f + z * (-0.053959407f + z * (0.021769967f + z * (-0.0083469944f + z * 0.0022958545f)));
+  const float far = 1.0f - 2.0f / (__builtin_expf(2.0f * a) + 1.0f);
+  return a < 0.625f ? x + x * z * (-0.33333334f + z * sum) : __builtin_copysignf(far, x);
+}""",
+        ("DEV",),
+    ),
+    "erf_:float": _Item(
+        """\
+// The Gauss error function: a polynomial near 0, and 1 - e^(a polynomial) from 1 on.
+DEV float erf_(float x) {
+  const float a = __builtin_fabsf(x), z = x * x;
+  float near = -0.00084843964f + z * (0.00011268254f + z * -0.0000096735903f);
+  near = 1.1283792f + z * (-0.37612638f + z * (0.11283783f + z * (-0.026865438f + z * (0.0052210535f + z * near))));
+  float tail = 0.00067333761f + a * (-0.000060068804f + a * (0.0000030952056f + a * -0.000000065828615f));
+  tail = -0.63108885f + a * (-0.11090742f + a * (0.026999498f + a * (-0.005021045f + a * tail)));
+  tail = 0.00040050058f + a * (-1.1306045f + a * tail);
+  const float far = a < 4.0f ? 1.0f - __builtin_expf(tail) : a == a ? 1.0f : a;
+  return a < 1.0f ? x * near : __builtin_copysignf(far, x);
+}""",
+        ("DEV",),
+    ),
+    "pow_:float": _Item(
+        """\
+// x^y = 2^(y log2 x); the logarithm needs more bits than a float has.
+DEV float pow_(float x, float y) {
+  const float a = __builtin_fabsf(x), inf = __builtin_inff();
+  const bool whole = __builtin_truncf(y) == y;
+  const bool odd = whole && __builtin_fabsf(y) < 16777216.0f && ((int)y & 1);
+  if (x == 1.0f || y == 0.0f) return 1.0f;
+  if (x != x || y != y) return x + y;
+  if (x < 0.0f && a < inf && !whole) return __builtin_nanf("");
+  float result = 1.0f;
+  if (a == 0.0f || a == inf) {
+    result = (a == 0.0f) == (y > 0.0f) ? 0.0f : inf;
+  } else if (a != 1.0f) {
+    const bool tiny = a < 1.17549435e-38f;
+    const int u = bits<int>(tiny ? a * 16777216.0f : a), e = (u - 0x3f3504f3) >> 23;
+    const double m = bits<float>(u - (int)((u32)e << 23)), t = (m - 1.0) / (m + 1.0), s = t * t;
+    double sum = 1.0 / 13.0;
+    UNROLL for (int i = 11; i > 0; i -= 2) sum = sum * s + 1.0 / i;
+    double p = y * (2.8853900817779268 * t * sum + (e - (tiny ? 24 : 0)));
+    p = p < -200.0 ? -200.0 : p > 200.0 ? 200.0 : p;
+    const int n = (int)(p < 0.0 ? p - 0.5 : p + 0.5), half = n / 2;
+    result = __builtin_exp2f((float)(p - n)) * bits<float>((half + 127) << 23) * bits<float>((n - half + 127) << 23);
+  }
+  return odd && bits<int>(x) < 0 ? -result : result;
+}""",
+        ("DEV", "UNROLL", "u32", "bits"),
+    ),
     "copysign_:float": _Item("DEV float copysign_(float a, float b) { return __builtin_copysignf(a, b); }", ("DEV",)),
     "widen:bf16": _Item(
         "DEV float widen(bf16 x) { return bits<float>((u32)x << 16); }", ("DEV", "bf16", "u32", "bits")

@@ -40,7 +40,7 @@ def compare(outputs: Sequence[Output], reference: Reference) -> bool:
     """
     for output in outputs:
         if output.number in reference.outputs:
-            values = output.values.reshape(-1).astype(np.float64)
+            values = numbers(output.values.reshape(-1))
             _compare(output, values, output.written, reference.outputs[output.number])
         else:
             raise XpagedError(
@@ -48,6 +48,13 @@ def compare(outputs: Sequence[Output], reference: Reference) -> bool:
                 fix="check the module at a level with tensors, or run without --check",
             )
     return all(output.ok for output in outputs)
+
+
+def numbers(values: Array) -> Array:
+    """Elements as float64; integers as signed ones, which they are below the first level."""
+    if values.dtype.kind == "u":
+        values = np.ascontiguousarray(values).view(f"i{values.dtype.itemsize}")
+    return values.astype(np.float64)
 
 
 def _compare(output: Output, values: Array, written: Array, expected: Expected) -> None:

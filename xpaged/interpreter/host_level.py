@@ -52,7 +52,7 @@ def run_host(
     found: list[dict[int, Array]] = []
     with HostKernel(text, arch, launch) as kernel:
         for backward in (False, True):
-            outputs = {a.index: _unwritten(a.dtype, a.count) for a in arguments if a.output is not None}
+            outputs = {a.index: _unwritten(a.dtype, a.count, backward) for a in arguments if a.output is not None}
             by_name = {names[index]: values for index, values in outputs.items()}
             kernel.launch(given | by_name, groups=groups, backward=backward)
             found.append(outputs)
@@ -60,11 +60,12 @@ def run_host(
     results: list[Output] = []
     for arg in arguments:
         if arg.output is not None:
-            values = forward[arg.index]
-            _same(arg, name, _bits(values), _bits(backward[arg.index]))
-            fill = _bits(_unwritten(arg.dtype, 1))
-            written = _bits(values) != fill if _has_pattern(arg.dtype) else np.ones(arg.count, np.bool_)
-            values[~written] = np.nan  # a quiet one
+            values, again = forward[arg.index], backward[arg.index]
+            fills = [_bits(_unwritten(arg.dtype, 1, order)) for order in (False, True)]
+            written = (_bits(values) != fills[0]) | (_bits(again) != fills[1])
+            _same(arg, name, _bits(values)[written], _bits(again)[written])
+            if _has_pattern(arg.dtype):
+                values[~written] = np.nan  # a quiet one
             results.append(Output(arg.output, arg.name, values, written))
     return sorted(results, key=lambda output: output.number)
 
@@ -95,11 +96,11 @@ def _has_pattern(dtype: np.dtype[Any]) -> bool:
     return is_float(dtype) and dtype.itemsize > 1
 
 
-def _unwritten(dtype: np.dtype[Any], count: int) -> Array:
+def _unwritten(dtype: np.dtype[Any], count: int, backward: bool) -> Array:
     """What an output holds before the kernel runs: a signalling NaN, which no arithmetic gives, where the type has
-    one (the bits above the first mantissa bit are all set, that bit is not)."""
+    one (the bits above the first mantissa bit are all set, that bit is not); else zeros, and ones when run backward."""
     if not _has_pattern(dtype):
-        return np.zeros(count, dtype)
+        return np.full(count * dtype.itemsize, -backward, np.int8).view(dtype)
     return np.full(count, _SIGNALLING[dtype.name], np.dtype(f"u{dtype.itemsize}")).view(dtype)
 
 

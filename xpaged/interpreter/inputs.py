@@ -70,14 +70,17 @@ class Argument:
         return self.page_size is not None
 
     def logical(self, flat: Array) -> Array:
-        """The buffer's elements in the shape that the argument's type names."""
+        """The buffer's elements in the shape that the argument's type names (and with its sign, which data of an
+        argument may have another one of: the levels below the first know none)."""
+        if flat.dtype.kind in "iu" and flat.dtype.itemsize == self.dtype.itemsize:
+            flat = flat.view(self.dtype)
         layout = getattr(self.type, "memory_layout", None)
         if layout is None:
             return flat.reshape(_shape(self.type))
         there = layout()
         view = flat.reshape(there.buffer_shape).transpose(there.permutation)
         view = view[tuple(slice(n) for n in there.sliced)]
-        return np.ascontiguousarray(np.broadcast_to(view, there.logical_shape))
+        return np.broadcast_to(view, there.logical_shape).copy()
 
 
 def in_memory_order(value: Array, type: Attribute) -> Array:

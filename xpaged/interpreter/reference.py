@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation
 
 from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
@@ -21,6 +22,7 @@ from xpaged.interpreter.evaluator import Compiler, Machine, Maker, OpCode, Progr
 from xpaged.interpreter.inputs import Argument, Inputs, entry_of
 from xpaged.interpreter.memory import Memory
 from xpaged.interpreter.numerics import Array, dtype_of, is_float
+from xpaged.interpreter.rules.linalg import generic
 from xpaged.interpreter.rules.rock import Operands, clamped, key_range, whole_scores
 from xpaged.interpreter.views import MemRef, materialize, positions, strides_of, view_through
 from xpaged.testing import bounds, oracle
@@ -51,13 +53,15 @@ class Attention:
     out: tuple[int, Array] | None
     """Where the buffer that the output goes to starts, and the position of each element, `[G * parts, Sq, Dv]`."""
     lse: tuple[int, Array] | None
+    errors: bounds.Errors = bounds.EXACT
 
     def solve(self, graphs: Sequence[np.dtype[Any] | None]) -> list[tuple[bounds.Bounded, bounds.Bounded]]:
         """Output `[G * parts, Sq, Dv]` and LSE `[G * parts, Sq]` by the oracle, bounded for each of `graphs` (see
         `references`)."""
         if self.parts == 1:
             return self._solve(self.problem, self.types, graphs)
-        parts = [self._solve(self.problem.part(i, self.parts), self.types, graphs) for i in range(self.parts)]
+        problems = [self.problem.part(i, self.parts) for i in range(self.parts)]
+        parts = [self._solve(part, self.types, graphs) for part in problems]
         return [(_woven([p[i][0] for p in parts]), _woven([p[i][1] for p in parts])) for i in range(len(graphs))]
 
     def merged(self, out: np.dtype[Any], lse: np.dtype[Any]) -> tuple[bounds.Bounded, bounds.Bounded]:
@@ -65,10 +69,10 @@ class Attention:
         types = replace(self.types, out=out, lse=lse, parts=self.parts)
         return self._solve(self.problem, types, [None])[0]
 
-    @staticmethod
     def _solve(
-        p: oracle.Problem, kernel: bounds.Types, graphs: Sequence[np.dtype[Any] | None]
+        self, p: oracle.Problem, kernel: bounds.Types, graphs: Sequence[np.dtype[Any] | None]
     ) -> list[tuple[bounds.Bounded, bounds.Bounded]]:
+        given = self.errors.of(p)
         shape = (p.heads, p.q.shape[1], p.v.shape[2])
         out, lse = np.empty(shape), np.empty(shape[:2])
         errors = [(np.empty(shape), np.empty(shape[:2])) for _ in graphs]
@@ -80,7 +84,7 @@ class Attention:
                 out[g, rows], lse[g, rows] = head.out, head.lse
                 for graph, (out_error, lse_error) in zip(graphs, errors, strict=True):
                     types = replace(kernel, graph=graph)
-                    out_error[g, rows], lse_error[g, rows] = bounds.attention(p, g, rows, head, types)
+                    out_error[g, rows], lse_error[g, rows] = bounds.attention(p, g, rows, head, types, given)
         return [(bounds.Bounded(out.copy(), e), bounds.Bounded(lse.copy(), f)) for e, f in errors]
 
     def live_keys(self) -> Array:
@@ -181,6 +185,7 @@ class _Evaluation:
             AttentionOp: self._rule,
             GridwiseAttentionAccelOp: self._rule,
             MergeAttentionOp: self._merge_rule,
+            GenericOp: self._elementwise,
         }
         self.program = Program(module, exact=True, rules=rules)
 
@@ -261,6 +266,23 @@ class _Evaluation:
         self.bases[made.base] = arg
         return MemRef(np.array([made.base], np.uint64), flat.dtype, arg.type.get_shape(), strides_of(arg.type))
 
+    def _elementwise(self, op: GenericOp, b: Compiler) -> OpCode:
+        """An elementwise kernel on tensors: the errors of its inputs and of its own operations are followed."""
+        code = generic(op, b)
+        graph = None if self.solutions is None else self.solutions.graph
+        if not op.results:
+            return code
+        type = dtype_of(op.results[0].type)
+
+        def run(m: Machine, *values: Value) -> Value:
+            result = code(m, *(_followed(x, graph) for x in values))
+            if is_float(type) or type == np.bool_ or not isinstance(result, bounds.Bounded):
+                return result
+            half = 2.0 ** (8 * type.itemsize - 1)  # what is stored wraps
+            return bounds.Bounded((result.value + half) % (2 * half) - half, result.error)
+
+        return run
+
     def _rule(self, op: AttentionOp | GridwiseAttentionAccelOp, b: Compiler) -> OpCode:
         body = b.region(op.preSoftmaxBody) if op.preSoftmaxBody.blocks else None
 
@@ -334,6 +356,7 @@ class _Evaluation:
             out, lse = self._target(given.out), self._target(given.lse)
             out = None if out is None else (out[0], swap(out[1], "o"))
             extras = [whole_scores(op, e) for e in extras]
+        (q, dq), (k, dk), (v, dv) = (_parted(x) for x in (q, k, v))
         for index in numbers[0] or ():
             key_range(k.shape[1], index, op.window)
         problem = oracle.Problem(
@@ -348,7 +371,8 @@ class _Evaluation:
             score=None if body is None else _bound_score(body, m),
             extras=extras,
         )
-        return Attention(op, problem, self._types(op, given), k_at, v_at, op.split_kv, out, lse)
+        errors = bounds.Errors(dq, dk, dv)
+        return Attention(op, problem, self._types(op, given), k_at, v_at, op.split_kv, out, lse, errors)
 
     def _types(self, op: AttentionOp | GridwiseAttentionAccelOp, given: Operands) -> bounds.Types:
         def of(value: Value, result: int) -> np.dtype[Any]:
@@ -390,6 +414,21 @@ class _Evaluation:
         base = int(value.base[0])
         self.computed.add(base)
         return base, positions(value.maps, value.buffer_shape)
+
+
+def _followed(value: Value, graph: np.dtype[Any] | None) -> Value:
+    """Floats as values that follow their own errors."""
+    if isinstance(value, bounds.Bounded):
+        return bounds.Bounded(value.value, value.error, graph=graph)
+    floats = isinstance(value, np.ndarray | np.floating) and value.dtype.kind == "f"
+    return bounds.Bounded(value, graph=graph) if floats else value
+
+
+def _parted(value: Any) -> tuple[Array, Array | None]:
+    """The values of an operand of attention, and how far they may be off."""
+    if not isinstance(value, bounds.Bounded):
+        return value, None
+    return value.value, np.broadcast_to(value.error, value.shape)
 
 
 def _identity(x: Array, _: str) -> Array:

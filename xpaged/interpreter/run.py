@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 
 from xpaged.arch import arch_of
 from xpaged.errors import XpagedError, did_you_mean
-from xpaged.interpreter.compare import Output, compare
+from xpaged.interpreter.compare import Output, compare, numbers
 from xpaged.interpreter.court import Court, CourtProgram, Stats
 from xpaged.interpreter.evaluator import Machine, Program, Wrap
 from xpaged.interpreter.host_functions import MAIN, NAIVE, VERDICT, host_function, run_main, second_opinion
@@ -352,7 +352,7 @@ class _Run:
         name, types = function.sym_name.data, function.function_type.outputs
         results = Program(self.module, exact=True).call(Machine(memory, exact=True), name, placed.values)
         for number, (result, type) in enumerate(zip(results, types, strict=True)):
-            found = in_memory_order(materialize(memory, result), type).reshape(-1)
+            found = numbers(in_memory_order(materialize(memory, result), type).reshape(-1))
             wanted = expected.outputs[number]
             compared = ~np.isnan(wanted.value)
             with np.errstate(invalid="ignore"):

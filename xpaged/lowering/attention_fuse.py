@@ -91,10 +91,10 @@ def _fuse(function: FuncOp, found: Attention, done: Fused) -> None:
     if found.lse is not None:
         result_types.append(TensorType(_lse_type(found.lse), [groups * parts, rows]))
     attention = AttentionOp(
-        _insert(builder, queries, ("head", "query", "channel")),
-        _insert(builder, _one_of_each(keys, repeats), ("head", "channel", "key")),
-        _insert(builder, _one_of_each(values, repeats), ("head", "key", "channel")),
-        preSoftmaxElemWiseInputs=[_insert(builder, view, ("head", "query", "key")) for view in inputs],
+        insert_view(builder, queries, ("head", "query", "channel")),
+        insert_view(builder, _one_of_each(keys, repeats), ("head", "channel", "key")),
+        insert_view(builder, _one_of_each(values, repeats), ("head", "key", "channel")),
+        preSoftmaxElemWiseInputs=[insert_view(builder, view, ("head", "query", "key")) for view in inputs],
         currentSeqLen=_per_head(builder, masks.last_key, groups),
         prefixOffset=_prefix_offset(builder, masks.causal, groups),
         keyAddresses=derefs[0],
@@ -277,7 +277,7 @@ def _per_head(builder: Builder, bound: Bound | None, heads: int) -> SSAValue | N
         parts = MapBuilder(("head",), (whole,)).unmerge(("h", "part"), "head", (heads, whole // heads)).build()
         first = MapBuilder(("h", "part"), parts.upper_bounds).pass_through("h").const_dim("part", 0).build()
         maps = [first, parts, at_zero]
-    return _insert(builder, bound.leaf.under(maps, (heads,)), ("head",))
+    return insert_view(builder, bound.leaf.under(maps, (heads,)), ("head",))
 
 
 def _prefix_offset(builder: Builder, bound: Bound | None, heads: int) -> SSAValue | None:
@@ -310,7 +310,7 @@ def _batch(first: ops.MatMulOp, pages: SSAValue | None, groups: int, repeats: in
     return batch if (groups // repeats) % batch == 0 else 1
 
 
-def _insert(builder: Builder, view: View, names: Sequence[str]) -> SSAValue:
+def insert_view(builder: Builder, view: View, names: Sequence[str]) -> SSAValue:
     """The view as `rock.transform`s, with `names` for its dimensions; constants become `arith.constant`s."""
     source, elements = view.source, constant_of(view.source)
     if elements is not None and not isinstance(source.owner, ConstantOp):

@@ -15,6 +15,7 @@ from xpaged.ir.levels import Level, level_of
 from xpaged.ir.locations import describe
 from xpaged.lowering.attention_fuse import Fused, fuse_attentions
 from xpaged.lowering.dead_code import erase_dead
+from xpaged.lowering.elementwise_kernels import is_computed
 from xpaged.lowering.tosa_views import is_view
 
 
@@ -55,6 +56,7 @@ def _explained(function: FuncOp) -> Iterable[Explanation]:
     derefs = [op for op in listed if rocmlir_names.is_deref(op)]
     views = {op for op in listed if is_view(op)}
     products = {op for op in listed if isinstance(op, ops.MatMulOp | ops.ReduceOp)}
+    computed = {op for op in listed if is_computed(op)}
     erase_dead(function)
     unused = {op for op in listed if op.parent is None}
     refusal, done = None, Fused()
@@ -79,12 +81,18 @@ def _explained(function: FuncOp) -> Iterable[Explanation]:
             reason = "a view of an operand" if op in views else "a page table" if op in derefs else "part of an operand"
         elif op in views:
             reason, gone = "a view: it moves nothing", True
+        elif op.name.startswith("tosa.const"):
+            reason, gone = "a constant", True
         elif op in done.reasons:
             reason = f"a product that is not the last one of an attention: {done.reasons[op]}"
         else:
             where = before.get(op) or after.get(op) or "no attention uses it"
-            what = "a reduction or product" if op in products else "elementwise"
-            reason = f"{what} outside of attention: {where}"
+            what = "an operation"
+            if op in products:
+                what = "a reduction or product, which no kernel computes"
+            elif op in computed:
+                what = "in an elementwise kernel"
+            reason = f"{what}, outside of attention: {where}"
         yield Explanation(name, place, function.sym_name.data, gone and op not in unused, reason)
 
 

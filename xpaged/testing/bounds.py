@@ -33,6 +33,10 @@ rounded to f32, `f = w + 9 ULP32 L` bounds the error of an LSE, `x = f + 6 ULP32
 `e = expm1(x) + 2 ULP32 + gamma(2 n + 16)` the relative error of a sum of weighted parts. The output's error grows by
 `(w + 2 e + 5 ULP32) sum P_j |v_j|` before its rounding, that of the LSE by `w + e + 17 ULP32 L`.
 
+**Elementwise kernels** are followed operation by operation as the score region is. Functions that a machine computes
+(`_FUNCTION_ULPS`) are charged what OpenCL allows them at most. What an attention reads from such a kernel comes with
+an error of its own (`Errors`): `|dq| |k| + |q| |dk| + |dq| |dk|` on a score, `sum P_j |dv_j|` on the output.
+
 **Graphs.** Levels 0 and 1 round after each operation: with `u` of the graph's type, `u |s_j|` on the raw score, `u`
 on each operation of the score region, `u |s_j - m|` on the difference and `4 u` on exponential, sum, reciprocal and
 product; and `tiny` on the product.
@@ -86,10 +90,14 @@ class Bounded(np.lib.mixins.NDArrayOperatorsMixin):
     errors that come in; `rounded` adds the rounding of one operation's result.
     """
 
-    def __init__(self, value: Any, error: Any = 0.0, *, computed: bool = False) -> None:
+    def __init__(
+        self, value: Any, error: Any = 0.0, *, computed: bool = False, graph: np.dtype[Any] | None = None
+    ) -> None:
+        """With `graph` every operation rounds to that type at the finest."""
         self.value: Floats = np.asarray(value, np.float64)
         self.error: Floats = np.asarray(error, np.float64)
         self.computed = computed
+        self.graph = graph
         with np.errstate(all="ignore"):
             ordinary = np.isfinite(self.error.sum()) and np.isfinite(self.value.sum())
         if not ordinary:
@@ -121,19 +129,27 @@ class Bounded(np.lib.mixins.NDArrayOperatorsMixin):
         are not rounded."""
         if not self.computed or np.dtype(dtype).kind in "iub":
             return self
-        u = max(unit(dtype), 2.0**-24)
-        return Bounded(self.value, self.error + u * (np.abs(self.value) + self.error) + tiny(dtype))
+        u, least = max(unit(dtype), 2.0**-24), tiny(dtype)
+        if self.graph is not None:
+            u, least = max(u, unit(self.graph)), max(least, tiny(self.graph))
+        error = self.error + u * (np.abs(self.value) + self.error) + least
+        return Bounded(self.value, error, graph=self.graph)
 
     def narrowed(self, dtype: np.dtype[Any]) -> "Bounded":
         """The same after a conversion to `dtype`."""
-        return Bounded(self.value, self.error, computed=True).rounded(dtype)
+        return Bounded(self.value, self.error, computed=True, graph=self.graph).rounded(dtype)
+
+    def through(self, function: Callable[[Floats], Any], slope: float, ulps: float) -> "Bounded":
+        """A function that grows by at most `slope`, computed to `ulps` units in the last place of f32."""
+        value = function(self.value)
+        return Bounded(value, slope * self.error + ulps * ULP32 * np.abs(value), computed=True, graph=self.graph)
 
     def astype(self, dtype: Any, **_: Any) -> "Bounded":
         """Itself: the rounding of conversions is `rounded`'s and `narrowed`'s business."""
         return self
 
     def _moved(self, move: Callable[[Floats], Any]) -> "Bounded":
-        return Bounded(move(self.value), move(np.broadcast_to(self.error, self.value.shape)))
+        return Bounded(move(self.value), move(np.broadcast_to(self.error, self.value.shape)), graph=self.graph)
 
     def __getitem__(self, index: Any) -> "Bounded":
         return self._moved(lambda x: x[index])
@@ -163,7 +179,9 @@ class Bounded(np.lib.mixins.NDArrayOperatorsMixin):
             if result.dtype.kind != "f":
                 return result
             error = _propagate(ufunc, values, errors, result)
-        return NotImplemented if error is None else Bounded(result, error, computed=True)
+            if error is not None and ufunc in _FUNCTION_ULPS:
+                error = error + _FUNCTION_ULPS[ufunc] * ULP32 * np.abs(result)
+        return NotImplemented if error is None else Bounded(result, error, computed=True, graph=_graph(inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         del types
@@ -181,11 +199,17 @@ class Bounded(np.lib.mixins.NDArrayOperatorsMixin):
         if function is np.where:
             condition, *pair = args
             errors = [part(x, True) if isinstance(x, Bounded) else np.zeros(1) for x in pair]
-            return Bounded(value, np.where(condition, *errors))
-        return Bounded(value, function(*[part(x, True) for x in args], **kwargs))
+            return Bounded(value, np.where(condition, *errors), graph=_graph(pair))
+        return Bounded(value, function(*[part(x, True) for x in args], **kwargs), graph=_graph(args))
+
+
+def _graph(values: Any) -> np.dtype[Any] | None:
+    """The type that the operations on any of `values` round to, where one says so."""
+    return next((x.graph for x in values if isinstance(x, Bounded) and x.graph is not None), None)
 
 
 _MOVES = {
+    np.pad,
     np.where,
     np.broadcast_to,
     np.reshape,
@@ -217,6 +241,20 @@ _MONOTONE = {
 }
 
 
+_FUNCTION_ULPS: dict[np.ufunc, float] = {
+    np.exp: 3,
+    np.exp2: 3,
+    np.log: 3,
+    np.log2: 3,
+    np.log10: 3,
+    np.sqrt: 3,
+    np.tanh: 5,
+    np.power: 16,
+    np.divide: 2.5,
+}
+"""Units in the last place of f32 that a machine may be off."""
+
+
 def _propagate(ufunc: np.ufunc, x: list[Any], e: list[Any], result: Any) -> Any:
     """How far `ufunc` may be from `result` when its inputs are off by `e`; None when that is not known."""
     if ufunc in (np.add, np.subtract):
@@ -232,8 +270,10 @@ def _propagate(ufunc: np.ufunc, x: list[Any], e: list[Any], result: Any) -> Any:
         return e[0]
     if ufunc in _MONOTONE:
         return np.maximum(np.abs(ufunc(x[0] + e[0]) - result), np.abs(result - ufunc(x[0] - e[0])))
-    if ufunc is np.power and not np.any(e[1]):
-        return np.maximum(np.abs(ufunc(x[0] + e[0], x[1]) - result), np.abs(result - ufunc(x[0] - e[0], x[1])))
+    if ufunc is np.power:
+        corners = [(a, b) for a in (x[0] - e[0], x[0] + e[0]) for b in (x[1] - e[1], x[1] + e[1])]
+        worst = np.maximum.reduce([np.broadcast_to(np.abs(ufunc(a, b) - result), result.shape) for a, b in corners])
+        return np.where((x[0] - e[0] > 0) | ((e[0] == 0) & (e[1] == 0)), worst, np.inf)
     return None
 
 
@@ -251,11 +291,36 @@ class Types:
     graph: np.dtype[Any] | None = None
 
 
-def scores(problem: oracle.Problem, g: int, rows: npt.NDArray[Any], raw: Floats, types: Types) -> Floats:
+@dataclass(frozen=True)
+class Errors:
+    """Bounds on the errors that Q, K and V come with, of their shapes; None for what is exact."""
+
+    q: Floats | None = None
+    k: Floats | None = None
+    v: Floats | None = None
+
+    def of(self, part: oracle.Problem) -> "Errors":
+        """The errors of a part of the problem."""
+        some = slice(part.first_key, part.first_key + part.k.shape[1])
+        k, v = (None if x is None else x[:, some] for x in (self.k, self.v))
+        return Errors(self.q, k, v)
+
+
+EXACT = Errors()
+
+
+def scores(
+    problem: oracle.Problem, g: int, rows: npt.NDArray[Any], raw: Floats, types: Types, errors: Errors = EXACT
+) -> Floats:
     """`E`: the bound on the error of each score that enters the softmax, `[rows, Sk]`."""
     q, k, _ = problem.head(g)
     exact = problem.q.dtype.kind == "i"
     error: Any = 0.0 if exact else gamma(q.shape[1]) * (np.abs(q[rows]) @ np.abs(k.T))
+    if errors.q is not None:
+        error = error + errors.q[g][rows] @ np.abs(k.T)
+    if errors.k is not None:
+        dk = errors.k[g // problem.repeats]
+        error = error + (np.abs(q[rows]) + (0.0 if errors.q is None else errors.q[g][rows])) @ dk.T
     if types.graph is not None and not exact:
         error = error + unit(types.graph) * np.abs(raw) + tiny(types.graph)
     s: Any = Bounded(raw, error)
@@ -267,15 +332,20 @@ def scores(problem: oracle.Problem, g: int, rows: npt.NDArray[Any], raw: Floats,
 
 
 def attention(
-    problem: oracle.Problem, g: int, rows: npt.NDArray[Any], head: oracle.Head, types: Types
+    problem: oracle.Problem,
+    g: int,
+    rows: npt.NDArray[Any],
+    head: oracle.Head,
+    types: Types,
+    errors: Errors = EXACT,
 ) -> tuple[Floats, Floats]:
     """Bounds on the errors of `head` (rows `rows` of head `g`, from the oracle): of out `[rows, Dv]`, LSE `[rows]`."""
     with np.errstate(all="ignore"):
-        return _attention(problem, g, rows, head, types)
+        return _attention(problem, g, rows, head, types, errors)
 
 
 def _attention(
-    problem: oracle.Problem, g: int, rows: npt.NDArray[Any], head: oracle.Head, types: Types
+    problem: oracle.Problem, g: int, rows: npt.NDArray[Any], head: oracle.Head, types: Types, errors: Errors
 ) -> tuple[Floats, Floats]:
     _, _, v = problem.head(g)
     magnitude = np.abs(v)
@@ -283,7 +353,7 @@ def _attention(
     size = np.where(kept, np.abs(head.scores), 0.0)
     top = size.max(axis=1, keepdims=True)
     size += top
-    x = scores(problem, g, rows, head.raw, types) + 3 * ULP32 * size
+    x = scores(problem, g, rows, head.raw, types, errors) + 3 * ULP32 * size
     extra, least = 0.0 if types.p.name == "float32" else unit(types.p), tiny(types.p)
     total = np.exp(head.lse - head.scores.max(axis=1))  # of the exponentials: at least 1
     smallest: Floats = least / np.maximum(total, 1.0)
@@ -297,6 +367,8 @@ def _attention(
     below = weighted.sum(axis=1) + 2 * ULP32 + sums
     weighted += (2 * ULP32 + extra + sums) * head.p
     out = weighted @ magnitude + smallest[:, None] * magnitude.sum(axis=0)
+    if errors.v is not None:
+        out += (head.p + weighted) @ errors.v[g // problem.repeats]
     size = np.abs(head.out)
     out += size * (below + 4 * ULP32)[:, None]
     merging: Floats | float = 0.0

@@ -354,7 +354,7 @@ class CustomOp(TosaOp):
         )
 
     def verify_(self) -> None:
-        """The operators of rocMLIR are elementwise; others may be anything. (What a deref reads, its lowering checks.)"""
+        """The operators of rocMLIR are elementwise; others may be anything. What a deref reads its lowering checks."""
         count = _OPERANDS.get(self.operator_name.data)
         if self.domain_name.data != rocmlir_names.DOMAIN or count is None:
             return

@@ -23,9 +23,9 @@ def unsigned(x: Array) -> Array:
 
 
 def div_toward_zero(x: Array, y: Array) -> Array:
-    """The quotient of signed integers, rounded toward zero."""
+    """The quotient of signed integers, rounded toward zero; 0 for a division by 0."""
     quotient = x // y
-    inexact = (quotient * y != x) & ((x < 0) != (y < 0))
+    inexact = (quotient * y != x) & ((x < 0) != (y < 0)) & (y != 0)
     return quotient + inexact
 
 

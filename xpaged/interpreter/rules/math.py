@@ -1,7 +1,7 @@
 """math: in f32 and f64 as NumPy computes them; narrower types in f32, rounded once."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import math
@@ -15,6 +15,8 @@ Fn = Callable[..., Any]
 
 def erf(x: Array) -> Array:
     """The error function in float64, by a series near 0 and a continued fraction far from it."""
+    if hasattr(x, "through"):  # what follows its own error: the function grows by 2 / sqrt(pi) at most
+        return cast(Any, x).through(erf, 1.13, 16)
     z = np.abs(x.astype(np.float64))
     small = np.minimum(z, 3.0)
     # erf(z) = 2/sqrt(pi) * exp(-z*z) * sum of 2**n z**(2n+1) / (2n+1)!!: all terms positive, no cancellation.

@@ -1,16 +1,26 @@
 """tensor: reshapes and slices of whole tensors."""
 
+import numpy as np
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 
 from xpaged.errors import XpagedError
 from xpaged.interpreter import tensors
-from xpaged.interpreter.evaluator import Compiler, OpCode, rule, unary
+from xpaged.interpreter.evaluator import Compiler, OpCode, nullary, rule, unary
 
 
 @rule(tensor.ExpandShapeOp, tensor.CollapseShapeOp)
 def reassociate(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp, b: Compiler) -> OpCode:
     return tensors.reshape(op)
+
+
+@rule(tensor.EmptyOp)
+def empty(op: tensor.EmptyOp, b: Compiler) -> OpCode:
+    """What is not computed yet, as one element that is seen everywhere."""
+    type = op.tensor.type
+    assert isinstance(type, TensorType)
+    value = np.broadcast_to(np.zeros(1, b.dtype(type)).reshape([1] * len(type.get_shape())), type.get_shape())
+    return nullary(lambda: value)
 
 
 @rule(tensor.ExtractSliceOp)
