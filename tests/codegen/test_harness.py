@@ -128,6 +128,37 @@ class TestOnTheStub:
         done = built(gen(options), tmp_path).run()
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def test_a_table_of_which_a_part_is_used(self, tmp_path: Path) -> None:
+        """The pages of one layer among those of two: the others are never read."""
+        text = """
+          #layer = #rock.transform_map<affine_map<(d0) -> (d0 + 3)> by
+            [<Slice{3, 6} ["page"] at [0] -> ["raw"] at [0]>] bounds = [3] -> [6]>
+          #table = #rock.transform_map<affine_map<(d0, d1, d2) -> (d0 * 3 + d1 + d2)> by
+            [<Unmerge{1, 3, 1} ["b", "page", "one"] at [0, 1, 2] -> ["raw"] at [0]>] bounds = [1, 3, 1] -> [3]>
+          #keys = #rock.transform_map<affine_map<(d0, d1, d2) -> (d0, d1 floordiv 4, d1 mod 4, d2)> by
+            [<PassThrough ["b"] at [0] -> ["b"] at [0]>, <Merge{3, 4} ["key"] at [1] -> ["page", "row"] at [1, 2]>,
+             <PassThrough ["d"] at [2] -> ["d"] at [3]>] bounds = [1, 12, 8] -> [1, 3, 4, 8]>
+          #rows = #rock.transform_map<affine_map<(d0, d1, d2, d3) -> (d0, d1, d2 * 8 + d3)> by
+            [<PassThrough ["b", "page"] at [0, 1] -> ["b", "page"] at [0, 1]>,
+             <Unmerge{4, 8} ["row", "d"] at [2, 3] -> ["offset"] at [2]>] bounds = [1, 3, 4, 8] -> [1, 3, 32]>
+          func.func @f(%q: memref<1x2x8xf16>, %t: memref<6xi64> {rock.page_table = {page_size = 32 : i64, elem = f16}},
+                       %o: memref<1x2x8xf16> {rock.output = 0 : i32}) attributes {rock.kernel} {
+            %0 = rock.transform %t by #layer : memref<6xi64> to memref<3xi64>
+            %1 = rock.transform %0 by #table : memref<3xi64> to memref<1x3x1xi64>
+            %2 = rock.deref %1 : memref<1x3x1xi64> -> memref<1x3x32xf16>
+            %3 = rock.transform %2 by #rows : memref<1x3x32xf16> to memref<1x3x4x8xf16>
+            %4 = rock.transform %3 by #keys : memref<1x3x4x8xf16> to memref<1x12x8xf16>
+            rock.attention{
+              qk = %q * tr %4 : memref<1x2x8xf16>, memref<1x12x8xf16>
+              keyAddresses = (%2 : memref<1x3x32xf16>)
+              valueAddresses = (%2 : memref<1x3x32xf16>)
+              %o = softmax(qk) * %4 : memref<1x12x8xf16> -> memref<1x2x8xf16>
+            }
+            func.return
+          }"""
+        done = built(parse(text), tmp_path).run()
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def test_several_launches_with_a_workspace(self, tmp_path: Path) -> None:
         text = """
           func.func @f(%q: memref<1x2x8xf16>, %k: memref<1x4x8xf16>, %v: memref<1x4x8xf16>, %w: memref<1x3x8xf16>,

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import arith, math, memref
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.builtin import AnyFloat, DictionaryAttr, FloatAttr, IntegerAttr, IntegerType, MemRefType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from xpaged.dialects.rock.attention import AttentionOp
 from xpaged.dialects.rock.merge import MergeAttentionOp
@@ -27,6 +27,7 @@ from xpaged.errors import XpagedError
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.transform_map import apply_chain
 from xpaged.lowering import masks
+from xpaged.lowering.kernel import argument_attributes
 
 _BINARY: dict[type[Operation], str] = {
     arith.AddfOp: "{} + {}",
@@ -72,6 +73,15 @@ class Reference:
     live: list[str] = field(default_factory=list[str])
     inputs: list[str] = field(default_factory=list[str])
     temporaries: list[str] = field(default_factory=list[str])
+
+
+def _flat(value: SSAValue, coordinates: Sequence[IndexExpr]) -> IndexExpr:
+    """The position of an element of a memref that is no view."""
+    assert isinstance(value.type, Shaped)
+    position = IndexExpr.const(0)
+    for coordinate, extent in zip(coordinates, value.type.get_shape(), strict=True):
+        position = position * extent + coordinate
+    return position
 
 
 class _Text(str):
@@ -120,6 +130,7 @@ def reference_of(function: FuncOp, buffers: Mapping[SSAValue, int]) -> Reference
 
 class _Reference:
     def __init__(self, function: FuncOp, buffers: Mapping[SSAValue, int]) -> None:
+        self.function = function
         self.places = {value: f"b[{number}]" for value, number in buffers.items()}
         self.made = Reference()
         self.attentions = 0
@@ -167,12 +178,24 @@ class _Reference:
         if root not in self.places:
             raise XpagedError("an operand is no view of an argument", at=view)
         lower, conditions = apply_chain(chain.maps, coordinates)
-        assert isinstance(chain.root.type, Shaped)
-        position = IndexExpr.const(0)
-        for coordinate, extent in zip(lower, chain.root.type.get_shape(), strict=True):
-            position = position * extent + coordinate
+        if chain.table is None:
+            position = _flat(chain.root, lower)
+        else:  # the entry of the table first, which may be seen through views too
+            batch, page, offset = lower
+            entry, needed = apply_chain(chain.table.maps, [batch, page, IndexExpr.const(0)])
+            conditions = [*conditions, *needed]
+            position = _flat(root, entry) * self._page_size(root) + offset
         tests = [f"{_index(e)} >= {low} && {_index(e)} < {high}" for e, low, high in conditions]
         return self.places[root], _index(position), " && ".join(tests)
+
+    def _page_size(self, table: SSAValue) -> int:
+        """Elements of a page behind a table; an attention may read a part of each only."""
+        assert isinstance(table, BlockArgument)
+        mark = argument_attributes(self.function, table.index).get("rock.page_table")
+        size = mark.data.get("page_size") if isinstance(mark, DictionaryAttr) else None
+        if not isinstance(size, IntegerAttr):
+            raise XpagedError("a page table does not say how large its pages are", at=table)
+        return size.value.data
 
     def _read(self, view: SSAValue, coordinates: Sequence[IndexExpr]) -> tuple[str, str]:
         """C++ of the value of an element and of the bound on its error; 0 where it does not exist."""
