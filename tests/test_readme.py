@@ -24,7 +24,7 @@ def block(language: str) -> str:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    names = set(re.findall(r"(?:xpaged|passes)/[\w/]+(?:\.py|/)", README.read_text()))
+    names = set(re.findall(r"(?<!tests/)(?:xpaged|passes)/[\w/]+(?:\.py|/)", README.read_text()))
     assert len(names) > 15
     assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
 
@@ -71,3 +71,47 @@ def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     out = capsys.readouterr().out
     assert "+    %k_elements = rock.deref" in out
     assert "rock_attention" in out
+
+
+# ---- the table of features
+
+SHOWN_BY_FILE = {"decode.mlir": ROOT / "xpaged" / "examples" / "decode.mlir"}
+
+
+def features() -> list[tuple[str, str]]:
+    """Each command of the table, and what the table says of the feature."""
+    text = README.read_text().split("## What works")[1].split("\n## ")[0] if README.exists() else ""
+    rows = [line.replace("\\|", "\x00").split("|")[1:4] for line in text.splitlines() if line.startswith("| ")][1:]
+    found: list[tuple[str, str]] = []
+    for _, state, commands in rows:
+        found += [
+            (command.replace("\x00", "|"), state.strip()) for command in re.findall(r"`(xpaged [^`]+)`", commands)
+        ]
+    return found
+
+
+def test_every_feature_has_a_state_and_a_command() -> None:
+    text = README.read_text().split("## What works")[1].split("\n## ")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    for row in rows:
+        _, state, command = (cell.strip() for cell in row.replace("\\|", "\x00").split("|")[1:4])
+        assert re.match(r"works|refused|not yet|compiles", state), row
+        assert ("`" in command) == (state != "not yet"), row
+    for path in re.findall(r"`pytest (tests/\S+)`", text):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize(("command", "state"), features())
+def test_a_command_of_the_table_does_what_it_says(command: str, state: str, cli: Cli, tmp_path: Path) -> None:
+    """At the level of lanes; the text on the CPU is left to the reader, who has a minute."""
+    ended: Any = None
+    for number, step in enumerate(command.split("|")):
+        words = [str(SHOWN_BY_FILE.get(word, word)) for word in step.split()[1:]]
+        words = [str(tmp_path / f"{number - 1}.mlir") if word == "-" else word for word in words]
+        words = [str(tmp_path / "out") if word == "out" else word for word in words]
+        if words[0] == "run":
+            words += ["--level", "device"]
+        ended = cli(*words)
+        (tmp_path / f"{number}.mlir").write_text(ended.out)
+    assert ended.status == (1 if state.startswith("refused") else 0), ended
