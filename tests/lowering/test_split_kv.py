@@ -103,11 +103,11 @@ def test_the_text_of_a_split(form: str) -> None:
     assert report.ok, report.as_json()
 
 
-DECODE: dict[str, Any] = {"heads_q": 4, "heads_kv": 1, "seq_q": 1, "seq_k": 320, "dim_qk": 32, "page_size": 512}
+DECODE: dict[str, Any] = {"heads_q": 2, "heads_kv": 1, "seq_q": 1, "seq_k": 160, "dim_qk": 16, "page_size": 128}
 
 
 def decode(**changes: Any) -> ModuleOp:
-    sizes: dict[str, Any] = {**DECODE, "arch": "gfx942", "kv_index": (299,), "split_kv": 3, **changes}
+    sizes: dict[str, Any] = {**DECODE, "arch": "gfx942", "kv_index": (149,), "split_kv": 3, **changes}
     return xpaged.attention(**sizes)
 
 
@@ -123,7 +123,7 @@ def test_two_launches() -> None:
     description = xpaged.compile(decode(), emit=["hip"]).launch
     assert description is not None
     work = {b.name: b.bytes for b in description.buffers if b.kind == "workspace"}
-    assert work == {"parts": 3 * 4 * 32 * 4, "lses": 3 * 4 * 4}
+    assert work == {"parts": 3 * 2 * 16 * 4, "lses": 3 * 2 * 4}
     assert [launch.kernel for launch in description.launches] == ["rock_attention", "rock_attention_merge"]
 
 
@@ -135,26 +135,26 @@ def test_the_parts_on_request() -> None:
     out, lse = outputs(run(module, level="device", check=True, seed=1))
     whole, whole_lse = outputs(run(decode(lse=True, merge=True), level="device", check=True, seed=1))
     assert out.size == 3 * whole.size
-    parts = np.exp(lse.reshape(4, 3).astype(np.float64))
+    parts = np.exp(lse.reshape(2, 3).astype(np.float64))
     np.testing.assert_allclose(np.log(parts.sum(axis=1)), whole_lse, rtol=1e-5)
     share = (parts / parts.sum(axis=1, keepdims=True))[..., None]
-    merged = (share * out.reshape(4, 3, 32).astype(np.float64)).sum(axis=1)
-    np.testing.assert_allclose(merged, whole.reshape(4, 32).astype(np.float64), atol=2e-3)
+    merged = (share * out.reshape(2, 3, 16).astype(np.float64)).sum(axis=1)
+    np.testing.assert_allclose(merged, whole.reshape(2, 16).astype(np.float64), atol=2e-3)
 
 
-@pytest.mark.parametrize(("last", "empty"), [(-1, 8), (0, 7), (39, 7), (40, 6), (299, 0)])
+@pytest.mark.parametrize(("last", "empty"), [(-1, 8), (0, 7), (19, 7), (20, 6), (149, 0)])
 def test_empty_parts_give_zero_and_minus_infinity(last: int, empty: int) -> None:
-    out, lse = outputs(run(decode(kv_index=(last,), split_kv=8, lse=True), level=("tile", "device"), check=True))
-    none = np.isneginf(lse.reshape(4, 8))
+    out, lse = outputs(run(decode(kv_index=(last,), split_kv=8, lse=True), level="device", check=True))
+    none = np.isneginf(lse.reshape(2, 8))
     assert (none.sum(axis=1) == empty).all()
-    assert (out.reshape(4, 8, 32)[none] == 0).all()
+    assert (out.reshape(2, 8, 16)[none] == 0).all()
     merged = run(decode(kv_index=(last,), split_kv=8, lse=True, merge=True), level=("tile", "device"), check=True)
     out, lse = outputs(merged)
     assert np.isfinite(out).all()
     assert np.isneginf(lse).all() == (last == -1)
 
 
-@pytest.mark.parametrize("split", [2, 7, 40, 321])
+@pytest.mark.parametrize("split", [7, 40, pytest.param(161, marks=pytest.mark.slow)])
 def test_more_parts_than_tiles_or_keys(split: int) -> None:
     assert run(decode(split_kv=split), level=("device",), check=True).ok
     assert run(decode(split_kv=split, lse=True), level=("device",), check=True).ok
@@ -169,7 +169,7 @@ def test_a_balanced_split_shares_the_keys_that_there_are() -> None:
                 for op in ops_of(module, "rock.gridwise_attention_accel"):
                     op.properties.pop("balancedSplit", None)
 
-        module = lower(decode(seq_k=4096, kv_index=(511,), split_kv=4, page_size=1024), Level.GRIDWISE)
+        module = lower(decode(seq_k=1024, kv_index=(127,), split_kv=4, page_size=1024), Level.GRIDWISE)
         look(module, Level.GRIDWISE)
         report = run(lower(module, Level.TILE), level="tile")
         assert report.ok
@@ -182,9 +182,9 @@ def test_the_same_bits_wherever_the_pages_lie() -> None:
     """The split is fixed by sizes and lengths, the order of the merge by the number of the part."""
     rng = np.random.default_rng(0)
     inputs: dict[str, Any] = {
-        "q": rng.standard_normal(4 * 32).astype(np.float16),
-        "k_table.pages": rng.standard_normal((20, 512)).astype(np.float16),
-        "v_table.pages": rng.standard_normal((20, 512)).astype(np.float16),
+        "q": rng.standard_normal(2 * 16).astype(np.float16),
+        "k_table.pages": rng.standard_normal((20, 128)).astype(np.float16),
+        "v_table.pages": rng.standard_normal((20, 128)).astype(np.float16),
     }
     found: list[bytes] = []
     for _ in range(3):
@@ -196,11 +196,11 @@ def test_the_same_bits_wherever_the_pages_lie() -> None:
 
 def test_a_batch_mate_changes_nothing() -> None:
     rng = np.random.default_rng(0)
-    pages = {f"{name}_table.pages": rng.standard_normal((40, 512)).astype(np.float16) for name in "kv"}
-    q = rng.standard_normal(2 * 4 * 32).astype(np.float16)
+    pages = {f"{name}_table.pages": rng.standard_normal((40, 128)).astype(np.float16) for name in "kv"}
+    q = rng.standard_normal(2 * 2 * 16).astype(np.float16)
     found = [
-        outputs(run(decode(batch=2, kv_index=(250, other), split_kv=4), {"q": q, **pages}, level="device"))[0][:128]
-        for other in (3, 319)
+        outputs(run(decode(batch=2, kv_index=(130, other), split_kv=4), {"q": q, **pages}, level="device"))[0][:32]
+        for other in (3, 159)
     ]
     assert found[0].tobytes() == found[1].tobytes()
 
@@ -308,7 +308,7 @@ def test_weights_that_do_not_add_up_are_caught() -> None:
     assert caught(without_a_sum)
 
 
-LONG: dict[str, Any] = {"seq_k": 2048, "kv_index": (2047,), "page_size": 2048}
+LONG: dict[str, Any] = {"seq_k": 1024, "kv_index": (1023,), "page_size": 1024}
 
 
 @pytest.mark.parametrize(("value", "by", "name"), [(3, 1, "arith.divui"), (2, -2, "arith.addi")])
@@ -319,8 +319,8 @@ def test_a_wrong_share_of_the_keys_is_caught(value: int, by: int, name: str) -> 
 
 @pytest.mark.parametrize("by", [-1, 1])
 def test_a_wrong_first_key_of_a_part_is_caught(by: int) -> None:
-    """Parts of 107 keys, which are no whole tiles: the bounds are masks."""
-    assert caught(shifted_constant(107, by, "arith.muli"), merge=False)
+    """Parts of 54 keys, which are no whole tiles: the bounds are masks."""
+    assert caught(shifted_constant(54, by, "arith.muli"), merge=False)
 
 
 def test_parts_that_are_merged_wrong_places_are_caught() -> None:
@@ -340,10 +340,10 @@ def test_parts_that_are_merged_wrong_places_are_caught() -> None:
     assert caught(swap)
 
 
-CASES = list(product((1, 2, 3, 5, 8), (True, False)))
+CASES = [(1, False), *product((2, 3, 5, 8), (True, False))]
 
 
 @pytest.mark.parametrize(("split", "merged"), CASES)
 def test_each_number_of_parts(split: int, merged: bool) -> None:
-    changes = {"split_kv": split, "lse": True, "merge": merged and split > 1}
-    assert run(decode(**changes), level=("tile", "device"), check=True).ok
+    changes = {"split_kv": split, "lse": True, "merge": merged}
+    assert run(decode(**changes), level="device", check=True).ok
