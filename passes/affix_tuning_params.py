@@ -76,8 +76,11 @@ class AffixTuningParamsPass(LevelPass):
                 assert isinstance(function, func.FuncOp)
                 arch = arch_of_function(function)
                 geometry = geometry_of(op)
-                for element in (geometry.element, geometry.value_element):
-                    arch.matrix_instruction(str(element))  # refuses a type that has none
+                try:
+                    for element in (geometry.element, geometry.value_element):
+                        arch.matrix_instruction(str(element))
+                except XpagedError as err:
+                    raise err.locate(op) from None
                 config = config_of(op)
                 if config is None:
                     op.params0 = choose_params(geometry, arch)

@@ -44,6 +44,7 @@ def test_both_products_are_matrix_instructions(arch: str) -> None:
     """i8 scores and bf16 values: the second product is that of bf16."""
     asm, kernel = compiled(arch, **DECODE, dim_qk=64, dtype="i8", value_dtype="bf16")
     assert all(name in asm for name in MATRIX[arch])
+    assert ("v_cvt_pk_bf16_f32" in asm) == get_arch(arch).converts_bf16
     assert (kernel.scratch, kernel.wave_size) == (0, get_arch(arch).wave_size)
 
 

@@ -155,6 +155,7 @@ def test_what_has_no_kernel_is_refused(module: ModuleOp, what: str, found: str, 
     with pytest.raises(XpagedError, match=what) as error:
         PASS.apply(module)
     assert (error.value.found, error.value.expected, error.value.during) == (found, expected, "affix-tuning-params")
+    assert (error.value.where or "").startswith("k.mlir:")
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,11 @@ class Arch:
         """Compute units of the smallest usual part (of one die, where each die is a device)."""
         return _COMPUTE_UNITS[self.name]
 
+    @property
+    def converts_bf16(self) -> bool:
+        """Whether one instruction rounds two f32 to bf16 (the compiler uses it for its own bf16 type)."""
+        return self.name == "gfx950"
+
     def has_matrix(self, operand: str, rows: int) -> bool:
         """Whether there is an instruction with `rows` rows for operands of element type `operand`."""
         return any(i.operand == operand and i.m == rows for i in self.matrix)

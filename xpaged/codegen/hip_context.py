@@ -107,7 +107,8 @@ def converted(e: Context, a: Expr, type_: str, *, number: bool = False) -> Expr:
         return converted(e, a, type_)
     if target == "bf16":
         a = converted(e, a, single)
-        return c.call(e.prelude.narrow(e.prelude.type(single), type_, number=number), type_, a)
+        function = e.prelude.narrow(e.prelude.type(single), type_, number=number, whole=e.arch.converts_bf16)
+        return c.call(function, type_, a)
     if lanes > 1:
         return c.call(f"{e.prelude.use('convert')}<{e.prelude.type(type_)}>", type_, a)
     return c.cast(type_, a)

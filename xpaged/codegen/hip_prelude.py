@@ -361,8 +361,9 @@ class Prelude:
             self._items[f"{function}:{type_}"] = _Item(text)
         return function
 
-    def narrow(self, type_: str, result: str, *, number: bool) -> str:
-        """The function that rounds `float` or a vector of it to bf16; with `number` it may take no NaN."""
+    def narrow(self, type_: str, result: str, *, number: bool, whole: bool) -> str:
+        """The function that rounds `float` or a vector of it to bf16; with `number` it may take no NaN, with `whole` the
+        GPU has an instruction for it."""
         name, pair = ("narrow_number", "pair_number") if number else ("narrow", "pair")
         lanes = int(type_.split("x")[1]) if type_ != "float" else 1
         if lanes % 2:
@@ -375,7 +376,12 @@ class Prelude:
             words = self.type(vector_type("u32", lanes // 2))
             loop = f"UNROLL for (int i = 0; i < {lanes // 2}; ++i) r[i] = {pair}(a[2 * i], a[2 * i + 1]);"
             body = [f"{words} r;", loop, f"return bits<{result}>(r);"]
-        text = _function(f"DEV {self.type(result)} {name}({self.type(type_)} a)", *body)
+        head = f"DEV {self.type(result)} {name}({self.type(type_)} a)"
+        text = _function(head, *body)
+        if whole:
+            own = self.packed(f"hw_{result}")
+            converted = _function(head, f"return bits<{result}>(__builtin_convertvector(a, {own}));")
+            text = f"#ifdef __AMDGCN__\n{converted}\n#else\n{text}\n#endif"
         self._items[f"{name}:{type_}"] = _Item(text)
         return name
 
@@ -484,7 +490,9 @@ def _function_key(entry: tuple[str, _Item]) -> tuple[int, int]:
     """Helpers in the order of the table, vector forms behind their scalar form, then what belongs to waves."""
     name = entry[0]
     base = name.split(":")[0]
-    if base in ("mma", "join") or base.startswith(("lane_xor", "mfma", "wmma", "hw_bf16")):
+    if base.startswith("hw_bf16"):  # a type
+        return -1, 0
+    if base in ("mma", "join") or base.startswith(("lane_xor", "mfma", "wmma")):
         return _ORDER["uniform:int"], 0
     same = [number for item, number in _ORDER.items() if item.split(":")[0] == base]
     return (_ORDER[name], 0) if name in _ORDER else (same[-1], 1)

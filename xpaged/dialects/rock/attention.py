@@ -219,7 +219,7 @@ class _AttentionBase(IRDLOperation):
 
     @property
     def softmax_type(self) -> AnyFloat:
-        """The type of scores in the softmax, f32 unless said otherwise."""
+        """The type that scores are rounded to where they enter the softmax, f32 unless said otherwise."""
         return self.softmaxType if isinstance(self.softmaxType, AnyFloat) else f32
 
     @property
@@ -302,6 +302,11 @@ class AttentionOp(_AttentionBase, Bufferizable):
     and `valueAddresses` are the `rock.deref`s that the views `keys` and `values` end in. `kvIndexClamp` and
     `prefixOffsetClamp`, `array<i64: least, most, add>`, say that `min(max(x, least), most) + add` is meant where
     `currentSeqLen` and `prefixOffset` hold `x`.
+
+    Types: queries and keys are of one float type, or i8; scores are added up in f32, or exactly in i32, and what the
+    score region makes of them is rounded once to `softmaxType` before the masks. The softmax is computed in f32, its
+    weights are rounded once to the type of the values, and the second product is added up in f32. The output and the
+    LSE are rounded once to their own types.
     """
 
     name = "rock.attention"
