@@ -10,7 +10,7 @@
 // CHECK-NEXT:      keyAddresses = (%keys : memref<1x4096x64xf16>)
 // CHECK-NEXT:      valueAddresses = (%values : memref<1x4096x64xf16>)
 // CHECK-NEXT:      %out = softmax(qk) * %values : memref<1x4096x64xf16> -> memref<1x1x64xf16>
-// CHECK-NEXT:    } {params0 = #rock.attention_params<keys_per_tile = 32, query_waves = 1, key_waves = 4, channel_chunk = 64, value_channels = 64>}
+// CHECK-NEXT:    } {params0 = #rock.attention_params<keys_per_tile = 64, query_waves = 1, key_waves = 4, channel_chunk = 64, value_channels = 64, stages = 2, rows_per_wave = 16>}
 func.func @decode(%q: memref<1x1x64xf16>, %kt: memref<1x4096x1xi64>, %vt: memref<1x4096x1xi64>, %out: memref<1x1x64xf16>)
     attributes {rock.kernel, arch = "gfx942"} {
   %keys = rock.deref %kt : memref<1x4096x1xi64> -> memref<1x4096x64xf16>
@@ -27,7 +27,7 @@ func.func @decode(%q: memref<1x1x64xf16>, %kt: memref<1x4096x1xi64>, %vt: memref
 // Many: the waves share the keys.
 
 // CHECK-LABEL: func.func @prefill
-// CHECK:         params0 = #rock.attention_params<keys_per_tile = 32, query_waves = 4, key_waves = 1, channel_chunk = 64, value_channels = 64>
+// CHECK:         params0 = #rock.attention_params<keys_per_tile = 64, query_waves = 4, key_waves = 1, channel_chunk = 64, value_channels = 64, stages = 2, rows_per_wave = 16>
 func.func @prefill(%q: memref<2x100x64xf16>, %k: memref<2x64x130xf16>, %v: memref<2x130x64xf16>, %out: memref<2x100x64xf16>)
     attributes {rock.kernel, arch = "gfx90a"} {
   rock.attention{
@@ -40,7 +40,7 @@ func.func @prefill(%q: memref<2x100x64xf16>, %k: memref<2x64x130xf16>, %v: memre
 // Channels that do not fit are cut evenly, in multiples of 16.
 
 // CHECK-LABEL: func.func @wide
-// CHECK:         params0 = #rock.attention_params<keys_per_tile = 16, query_waves = 1, key_waves = 1, channel_chunk = 160, value_channels = 352>
+// CHECK:         params0 = #rock.attention_params<keys_per_tile = 16, query_waves = 1, key_waves = 1, channel_chunk = 160, value_channels = 384, stages = 1, rows_per_wave = 16>
 func.func @wide(%q: memref<1x5x300xf16>, %k: memref<1x300x7xf16>, %v: memref<1x7x1040xf16>, %out: memref<1x5x1040xf16>)
     attributes {rock.kernel, arch = "gfx942"} {
   rock.attention{
@@ -53,8 +53,8 @@ func.func @wide(%q: memref<1x5x300xf16>, %k: memref<1x300x7xf16>, %v: memref<1x7
 // A perf_config says how many keys and rows; what is set already stays.
 
 // CHECK-LABEL: func.func @configured
-// CHECK:         params0 = #rock.attention_params<keys_per_tile = 64, query_waves = 2, key_waves = 1, channel_chunk = 64, value_channels = 64>
-// CHECK:         params0 = #rock.attention_params<keys_per_tile = 48, query_waves = 1, key_waves = 1, channel_chunk = 32, value_channels = 32>
+// CHECK:         params0 = #rock.attention_params<keys_per_tile = 64, query_waves = 2, key_waves = 1, channel_chunk = 64, value_channels = 64, stages = 1, rows_per_wave = 16>
+// CHECK:         params0 = #rock.attention_params<keys_per_tile = 48, query_waves = 1, key_waves = 1, channel_chunk = 32, value_channels = 32, stages = 1, rows_per_wave = 16>
 func.func @configured(%q: memref<2x100x64xf16>, %k: memref<2x64x130xf16>, %v: memref<2x130x64xf16>, %out: memref<2x100x64xf16>)
     attributes {rock.kernel, arch = "gfx942"} {
   rock.attention{

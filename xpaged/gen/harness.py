@@ -19,7 +19,7 @@ the pool, with `step` and `n` coprime, so a kernel that ignores the table reads 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import gcd, prod
+from math import gcd, isqrt, prod
 
 from xdsl.dialects import arith, math, memref, scf
 from xdsl.dialects.builtin import (
@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xpaged.gen.generate import Comparison, Data, Harness
 from xpaged.gen.loops import HostFunction, Scalars, at, declared
@@ -43,6 +43,9 @@ from xpaged.gen.naive import NAME, naive_arguments, naive_attention
 from xpaged.sizes import AttentionProblem
 
 Arguments = list[tuple[str, MemRefType[Attribute]]]
+Combine = Callable[[SSAValue, SSAValue], Operation]
+Element = Callable[[Scalars, SSAValue, SSAValue], SSAValue]
+"""What is accumulated over all elements: gets the difference of two, and the size of the expected one."""
 
 
 def add_harness(module: ModuleOp, p: AttentionProblem, harness: Harness) -> None:
@@ -358,40 +361,47 @@ def _verify(
     """Compares two flat results and sets three flags: root mean square, absolute and relative difference, or for
     `allclose` the one band three times. Equal infinities are no difference; a NaN fails."""
     f = HostFunction(name, [("device", device), ("expected", reference), ("verdict", MemRefType(i32, [3]))])
-    measured = {each: f.alloc(each, f64, (1,)) for each in ("squares", "largest", "worst", "outside")}
-    for value in measured.values():
-        f.fill(value, 0.0)
-    operands = [at(f.arguments["device"], 2, lambda d: (d[1],)), at(f.arguments["expected"], 2, lambda d: (d[1],))]
+    (size,) = device.get_shape()
+    columns = max(n for n in range(1, isqrt(size) + 1) if size % n == 0)  # in two steps: along rows, then the columns
+    operands = [f.view(f.arguments[name], (size // columns, columns)) for name in ("device", "expected")]
+    measured: list[SSAValue] = []
 
-    def accumulate(into: str, body: Callable[[Scalars, SSAValue, SSAValue, SSAValue], SSAValue]) -> None:
+    def accumulate(name: str, combine: Combine, element: Element) -> None:
+        parts, whole = f.alloc(f"{name}_of_columns", f64, (columns,)), f.alloc(name, f64, (1,))
+
         def step(s: Scalars, x: Sequence[SSAValue]) -> SSAValue:
             a, b = s.as_float(x[0], f64), s.as_float(x[1], f64)
-            equal = s.compare("oeq", a, b)
-            zero = s.number(0.0, f64)
-            difference = s.select(equal, zero, s(math.AbsFOp(s(arith.SubfOp(a, b)))))
-            finite = s.compare("olt", s(math.AbsFOp(b)), s.number(float("inf"), f64))
-            size = s.select(finite, s(math.AbsFOp(b)), zero)
-            return body(s, x[2], difference, size)
+            zero, magnitude = s.number(0.0, f64), s(math.AbsFOp(b))
+            difference = s.select(s.compare("oeq", a, b), zero, s(math.AbsFOp(s(arith.SubfOp(a, b)))))
+            finite = s.compare("olt", magnitude, s.number(float("inf"), f64))
+            return s(combine(x[2], element(s, difference, s.select(finite, magnitude, zero))))
 
-        f.loop(operands, at(measured[into], 2, lambda d: (d[0],)), step, reduced=[1])
+        f.fill(parts, 0.0)
+        f.fill(whole, 0.0)
+        f.loop([at(x, 2, lambda d: (d[1], d[0])) for x in operands], at(parts, 2, lambda d: d[:1]), step, reduced=[1])
+        f.loop(
+            [at(parts, 2, lambda d: d[1:])],
+            at(whole, 2, lambda d: d[:1]),
+            lambda s, x: s(combine(x[1], x[0])),
+            reduced=[1],
+        )
+        measured.append(whole)
 
-    accumulate("squares", lambda s, sum, d, _: s(arith.AddfOp(sum, s(arith.MulfOp(d, d)))))
-    accumulate("largest", lambda s, top, _, size: s(arith.MaximumfOp(top, size)))
-    accumulate("worst", lambda s, top, d, _: s(arith.MaximumfOp(top, d)))
     relative = comparison.relative
 
-    def outside(s: Scalars, count: SSAValue, difference: SSAValue, size: SSAValue) -> SSAValue:
+    def outside(s: Scalars, difference: SSAValue, size: SSAValue) -> SSAValue:
         band = s(arith.MulfOp(size, s.number(relative or 0.0, f64)))
         if comparison.allclose:
             band = s(arith.AddfOp(band, s.number(comparison.absolute, f64)))
-        inside = s.compare("ole", difference, band)
-        return s.select(inside, count, s(arith.AddfOp(count, s.number(1.0, f64))))
+        return s.select(s.compare("ole", difference, band), s.number(0.0, f64), s.number(1.0, f64))
 
-    accumulate("outside", outside)
+    accumulate("squares", arith.AddfOp, lambda s, difference, _: s(arith.MulfOp(difference, difference)))
+    accumulate("largest", arith.MaximumfOp, lambda s, _, size: size)
+    accumulate("worst", arith.MaximumfOp, lambda s, difference, _: difference)
+    accumulate("outside", arith.AddfOp, outside)
     s = f.scalars
     zero = s.integer(0, IndexType())
-    squares, largest, worst, count = (s(memref.LoadOp.get(value, [zero])) for value in measured.values())
-    (size,) = device.get_shape()
+    squares, largest, worst, count = (s(memref.LoadOp.get(value, [zero])) for value in measured)
     mean = s(math.SqrtOp(s(arith.DivfOp(squares, s.number(float(size), f64)))))
     none = s.compare("ole", count, s.number(0.0, f64))
     if comparison.allclose:
