@@ -158,6 +158,9 @@ class Everything:
         for op, types in BINARY.items():
             for type_ in types:
                 self.keep(self.new(f"arith.{op} {self.value(type_)}, {self.value(type_)} : {type_}"), type_)
+        for op in ("tanh", "erf"):
+            self.keep(self.new(f"math.{op} {self.value('f32')} : f32"), "f32")
+        self.keep(self.new(f"math.powf {self.value('f32')}, {self.value('f32')} : f32"), "f32")
         for op in UNARY_MATH:
             for type_ in BOTH if op != "exp" else FLOAT:
                 self.keep(self.new(f"math.{op} {self.value(type_)} : {type_}"), type_)
@@ -813,8 +816,8 @@ def refused(module: ModuleOp, match: str, arch: str = "gfx942") -> XpagedError:
 @pytest.mark.parametrize(
     ("operation", "match"),
     [
-        ("%r = math.tanh %x : f32", "does not know math.tanh"),
-        ("%r = math.powf %x, %y : f32", "does not know math.powf"),
+        ("%r = math.sin %x : f32", "does not know math.sin"),
+        ("%r = math.atan2 %x, %y : f32", "does not know math.atan2"),
         ("%z = memref.load %a[%i] : memref<64xf32>\n%r = arith.addf %z, %z : f32", "does not know memref.load"),
         ("%v = arith.constant dense<1> : vector<4xi32>\n%b0 = arith.cmpi slt, %v, %v : vector<4xi32>\n"
          "%r = arith.select %b0, %x, %y : f32", "comparisons of vectors"),

@@ -140,6 +140,16 @@ def _splat(e: Context, op: hip.SplatOp, operands: Sequence[Expr]) -> Expr:
     return replace(c.compose(f"{type_}({shown})", c.POSTFIX, type_, scalar), scalar=scalar)
 
 
+def _halves(first: int, lanes: int, total: int) -> str | None:
+    """Elements `first ..` of a vector as halves of halves of it; None when they are none."""
+    text = ""
+    while total > lanes and total % 2 == 0:
+        total //= 2
+        text += ".hi" if first >= total else ".lo"
+        first %= total
+    return text if total == lanes and first == 0 else None
+
+
 def _slice(e: Context, op: hip.SliceOp, operands: Sequence[Expr]) -> Expr:
     (vector,), total = operands, lanes_of(op.value.type)
     first, lanes, type_ = op.offset.value.data, lanes_of(op.result.type), e.type(op.result)
@@ -147,8 +157,9 @@ def _slice(e: Context, op: hip.SliceOp, operands: Sequence[Expr]) -> Expr:
         return c.element(vector, first, total, type_)
     if lanes == total:
         return vector
-    if 2 * lanes == total and first % lanes == 0:
-        return c.compose(f"{vector.at(c.POSTFIX)}.{'hi' if first else 'lo'}", c.POSTFIX, type_, vector)
+    halves = _halves(first, lanes, total)
+    if halves is not None:
+        return c.compose(vector.at(c.POSTFIX) + halves, c.POSTFIX, type_, vector)
     numbers = ", ".join(str(first + i) for i in range(lanes))
     text = f"__builtin_shufflevector({vector.text}, {vector.text}, {numbers})"
     return c.compose(text, c.POSTFIX, type_, vector)
