@@ -1,10 +1,14 @@
 # python >= 3.11 with pip is all that has to be there: every target sets itself up in .venv first.
 
-.PHONY: demo test mutants lint format
+.PHONY: demo bars test mutants lint format
 
 demo:  ## compile the examples, run every level on the CPU, check it, plant a fault and catch it
 	@.ci/setup toolchain
 	@.venv/bin/python -m xpaged.demo
+
+bars:  ## the figures that kernels have to reach, ours beside those of peers (BARS="--toolchain clang --json")
+	@.ci/setup toolchain
+	@.venv/bin/python -m benchmarks.bars $(BARS)
 
 test:  ## all tests: pytest (Hypothesis among them) and lit
 	@.ci/setup dev

@@ -72,6 +72,7 @@ from xpaged.lowering.geometry import (
 )
 from xpaged.lowering.kernel import DESCRIPTION, MAX_GRID, set_launch
 from xpaged.lowering.staged_layouts import STAGED_ROWS
+from xpaged.lowering.work import WORK, Work
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ def _lower(op: AttentionOp) -> None:
     Rewriter.replace_op(op, new)
     set_launch(function, grid, block)
     function.attributes[DESCRIPTION] = StringAttr(_describe(op, sizes, new))
+    function.attributes[WORK] = Work.of(op, sizes, params).attribute()
 
 
 def _launch_merge(op: MergeAttentionOp) -> None:

@@ -21,8 +21,10 @@ from xpaged.lowering.kernel import kernels_of, program_name
 
 if TYPE_CHECKING:
     from xpaged.arch.table import Arch
+    from xpaged.card.figures import Card
+    from xpaged.lowering.work import Work
 
-Emit = Literal["hip", "asm", "object", "harness"]
+Emit = Literal["hip", "asm", "object", "card", "harness"]
 
 EMITS: tuple[Emit, ...] = get_args(Emit)
 """What `compile` can write beside the launch description."""
@@ -35,9 +37,10 @@ class Kernel:
     """
     The result of a compilation for one architecture.
 
-    `hip` is the text and `launch` how to launch it; `asm` and `object` (a bare ELF) are None unless they were asked
-    for. When compilation stopped at a level `to`, only `mlir`, the text of that level, is there. `notes` tell what
-    was decided on the way: the architecture, the compiler and why others were passed over.
+    `hip` is the text and `launch` how to launch it; `asm`, `object` (a bare ELF) and `card` (the static performance
+    card) are None unless they were asked for. When compilation stopped at a level `to`, only `mlir`, the text of that
+    level, is there. `notes` tell what was decided on the way: the architecture, the compiler and why others were
+    passed over.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Kernel:
     asm: str | None = None
     object: bytes | None = None
     launch: LaunchDescription | None = None
+    card: "Card | None" = None
     harness: str | None = None
     mlir: str | None = None
     level: Level = Level.HOST
@@ -54,13 +58,14 @@ class Kernel:
 
     def files(self) -> dict[str, bytes]:
         """
-        The files of this kernel by name: `<kernel>.<arch>.hip`, `.s`, `.hsaco`, `.harness.cpp` as asked for, and
-        `.launch.json`.
+        The files of this kernel by name: `<kernel>.<arch>.hip`, `.s`, `.hsaco`, `.card.json`, `.harness.cpp` as asked
+        for, and `.launch.json`.
         """
         texts = {
             f".{self.level.value}.mlir": self.mlir,
             ".hip": self.hip if "hip" in self.emit else None,
             ".s": self.asm,
+            ".card.json": self.card.to_json() if self.card is not None else None,
             ".harness.cpp": self.harness,
             ".launch.json": self.launch.to_json() if self.launch is not None else None,
         }
@@ -108,8 +113,8 @@ def compile(
     Compile a module of any level for `arch`: one name gives a Kernel, a sequence of names a list of them.
 
     Without `arch` the module's own is taken, else the default one with a note. `emit` names what is made (`hip`,
-    `asm`, `object`); with `to`, lowering stops there and only that level's MLIR is made. `toolchain` is `auto`,
-    `hipcc`, `clang` or `bundled`. `module` itself stays as it is.
+    `asm`, `object`, `card`, `harness`); with `to`, lowering stops there and only that level's MLIR is made. `toolchain`
+    is `auto`, `hipcc`, `clang` or `bundled`. `module` itself stays as it is.
 
     Raises XpagedError when the module is refused by a pass, when no compiler takes the text, and when the object has
     scratch or spilled registers, too much LDS, or differs from its launch description.
@@ -119,7 +124,7 @@ def compile(
     if not names:
         raise XpagedError("no architecture to compile for", fix="name one with --arch")
     with ThreadPoolExecutor(max_workers=len(names) + 1) as pool:
-        if to is None and ("asm" in wanted or "object" in wanted):
+        if to is None and not wanted.isdisjoint(("asm", "object", "card")):
             pool.submit(prepare, toolchain)
         jobs = [pool.submit(_build, *_lower(module, name, wanted, to), toolchain) for name in names]
         kernels = [job.result() for job in jobs]
@@ -154,11 +159,14 @@ def _wanted(emit: Iterable[str]) -> frozenset[Emit]:
     return frozenset(cast("tuple[Emit, ...]", names))
 
 
-def _lower(module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: Level | None) -> "tuple[Kernel, Arch]":
+def _lower(
+    module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: Level | None
+) -> "tuple[Kernel, Arch, dict[str, Work]]":
     """Everything but the compiler's part: lowered, printed, described."""
     from xpaged.arch import arch_of
     from xpaged.ir.locations import set_source, source_of
     from xpaged.lowering.perf_config import notes_of as schedule_notes
+    from xpaged.lowering.work import work_of
     from xpaged.passes.pipelines import lower
 
     _kernels(module)
@@ -173,7 +181,7 @@ def _lower(module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: L
         from xpaged.ir.printing import print_module
 
         text = print_module(lowered).rstrip("\n") + "\n"
-        return Kernel(name, arch.name, emit, mlir=text, level=to, notes=tuple(notes)), arch
+        return Kernel(name, arch.name, emit, mlir=text, level=to, notes=tuple(notes)), arch, {}
     from xpaged.codegen.hip_printer import print_hip
 
     launch = describe_launches(kernels, _object_name(name, arch.name) if "object" in emit else None)
@@ -183,7 +191,8 @@ def _lower(module: ModuleOp, arch_name: str | None, emit: frozenset[Emit], to: L
 
         harness = print_harness(module, launch, f"{_stem(name, arch.name)}.harness.cpp", arch.name)
     text = print_hip(lowered, arch)
-    return Kernel(name, arch.name, emit, text, launch=launch, harness=harness, notes=tuple(notes)), arch
+    works = {each.sym_name.data: work for each in kernels if (work := work_of(each)) is not None}
+    return Kernel(name, arch.name, emit, text, launch=launch, harness=harness, notes=tuple(notes)), arch, works
 
 
 def _kernels(module: ModuleOp) -> list[FuncOp]:
@@ -194,17 +203,28 @@ def _kernels(module: ModuleOp) -> list[FuncOp]:
     return kernels
 
 
-def _build(kernel: Kernel, arch: "Arch", toolchain: str) -> Kernel:
-    """The compiler's part: the text becomes assembly and a checked object, as far as these were asked for."""
-    want: frozenset[Want] = frozenset(("asm", "object")) & kernel.emit
+def _build(kernel: Kernel, arch: "Arch", works: "dict[str, Work]", toolchain: str) -> Kernel:
+    """The compiler's part: the text becomes assembly, a checked object and its card, as far as these were asked for."""
+    card = "card" in kernel.emit
+    want: frozenset[Want] = frozenset(("asm", "object")) if card else frozenset(("asm", "object")) & kernel.emit
     text, launch = kernel.hip, kernel.launch
     if text is None or launch is None or not want:
         return kernel
     notes = list(kernel.notes)
-    _, made = compile_text(
+    compiler, made = compile_text(
         text, arch.name, toolchain, want=want, accept=lambda result: check(result, launch, arch), notes=notes
     )
-    return replace(kernel, asm=made.asm, object=made.object, notes=tuple(notes))
+    kernel = replace(kernel, notes=tuple(notes))
+    if card and made.asm is not None and made.object is not None:
+        from xpaged.card.figures import make_card
+
+        code = read_code_object(made.object)
+        kernel = replace(kernel, card=make_card(kernel.name, arch, compiler.name, made.asm, code, launch, works))
+    return replace(
+        kernel,
+        asm=made.asm if "asm" in kernel.emit else None,
+        object=made.object if "object" in kernel.emit else None,
+    )
 
 
 def check(made: Compiled, launch: LaunchDescription, arch: "Arch") -> None:

@@ -12,6 +12,7 @@ COMMANDS = {
     "opt": "run passes on an MLIR file and print the result",
     "compile": "compile an MLIR file to HIP C++ and code objects",
     "run": "execute an MLIR file on the CPU, level by level, and check it",
+    "card": "show what registers and the hot loop of compiled kernels allow",
     "doctor": "say which compilers there are and what is missing",
 }
 
