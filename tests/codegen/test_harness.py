@@ -117,9 +117,9 @@ class TestOnTheStub:
     @pytest.mark.parametrize(
         "options",
         [
-            "-transQ -transK -transV -transO",
+            pytest.param("-transQ -transK -transV -transO", marks=pytest.mark.slow),
             pytest.param(f"{PAGES} -current_seq_len=20,7 -sliding_window_size 5 -transV", marks=pytest.mark.slow),
-            pytest.param("-split_kv 3 -return_lse -merge_split_kv -causal", marks=pytest.mark.slow),
+            "-split_kv 3 -return_lse -merge_split_kv -causal",
             pytest.param("-split_kv 2 -return_lse", marks=pytest.mark.slow),
             pytest.param(f"{PAGES} -current_seq_len=20,-1 -split_kv 8", marks=pytest.mark.slow),
         ],
