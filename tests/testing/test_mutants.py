@@ -9,6 +9,7 @@ import pytest
 from xdsl.dialects import arith, scf
 from xdsl.ir import Operation
 
+import xpaged
 from xpaged.codegen.host import unable
 from xpaged.dialects import hip
 from xpaged.ir.printing import print_module
@@ -16,17 +17,19 @@ from xpaged.ir.verify import verify
 from xpaged.testing.mutants import __main__ as command
 from xpaged.testing.mutants import equivalent, report, text
 from xpaged.testing.mutants.changes import Change
-from xpaged.testing.mutants.families import FAMILIES, kernel
+from xpaged.testing.mutants.families import FAMILIES
 from xpaged.testing.mutants.judge import EQUIVALENT, KILLED, SURVIVED, Bench, Verdict, sample
 from xpaged.testing.mutants.operators import OPERATORS, Mutant, mutants
 
 FAMILY = "decode, GQA, LSE"
 SAMPLE, TEXTS = 24, 2
+SMALL = {"batch": 2, "heads_q": 2, "heads_kv": 1, "seq_q": 2, "seq_k": 190, "dim_qk": 16, "page_size": 80, "lse": True}
 
 
 @cache
 def bench() -> Bench:
-    return Bench(FAMILY, kernel(FAMILY))
+    """A kernel of one trip or two, with several waves that are joined through LDS."""
+    return Bench(FAMILY, xpaged.attention(**SMALL, kv_index=[187, 70], causal=True, prefix_offset=[186, 70]))
 
 
 def test_every_mutant_is_valid_ir_and_is_taken_back() -> None:

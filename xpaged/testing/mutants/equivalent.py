@@ -30,6 +30,7 @@ SAME_RESULTS = (
 )
 SAME_LENGTHS = "what it changes changes no bit of any result for any of the lengths in the batch"
 ONE_WAY = "the condition has one value in every lane, workgroup and trip: no row of this kernel is without a key"
+ONE_TILE = "there is one tile of keys, so that what it scales down is still 0: no bit of any result changes"
 MORE_TRIPS = "it only makes trips over tiles that hold no key that counts: they are masked off"
 MORE_READ = "it only reads more, where it may, and no output depends on what: the court follows it"
 ORDER = "it only changes the order in which numbers are added or compared"
@@ -51,6 +52,19 @@ class Behaviour:
     def signature(self) -> bytes:
         """The same for runs that do the same."""
         return self._hash.digest()
+
+    def most_trips(self) -> int:
+        """The most trips that a lane makes over tiles, in all loops of a kernel together."""
+        kernels: dict[Operation | None, list[Array]] = {}
+        for op, trips in self.trips.items():
+            if hip.UNROLL not in op.attributes:
+                kernels.setdefault(_function(op), []).extend(trips)
+        most = 0
+        for trips in kernels.values():
+            together = [np.maximum(t, 0) for t in trips]
+            same = len({len(t) for t in together}) == 1
+            most = max(most, int(np.sum(together, 0).max()) if same else sum(int(t.max()) for t in together))
+        return most
 
     def note(self, m: Machine | None, *values: Array) -> None:
         """Takes numbers of the active lanes of a machine into the signature."""
@@ -118,6 +132,12 @@ class Behaviour:
 _TAKEN = {"always the first": True, "always the second": False}
 
 
+def _function(op: Operation) -> Operation | None:
+    while (parent := op.parent_op()) is not None and op.name != "func.func":
+        op = parent
+    return op
+
+
 def static_reason(mutant: Mutant) -> str:
     """Why a mutant computes the same as the kernel, as far as the IR alone says it; empty where it does not."""
     op = mutant.op
@@ -142,6 +162,8 @@ def reason(mutant: Mutant, before: list[Behaviour], after: list[Behaviour]) -> s
     if all(x.results == y.results for x, y in zip(before, after, strict=True)):
         if mutant.operator == "mask" and mutant.variant == "dropped" and isinstance(mutant.op, LOADS):
             return MORE_READ
+        if all(b.most_trips() <= 1 for b in before):
+            return ONE_TILE
         if integers:
             return SAME_LENGTHS if _depends_on_lengths(mutant.op) else SAME_RESULTS
     return ""
