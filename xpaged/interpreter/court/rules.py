@@ -11,7 +11,7 @@ from xpaged.dialects import hip
 from xpaged.dialects.hip import element_of, lanes_of
 from xpaged.interpreter.court.court import Access, Court
 from xpaged.interpreter.court.overflow import OverflowCheck
-from xpaged.interpreter.court.taint import Tainted, clean, follow, taint_of
+from xpaged.interpreter.court.taint import Tainted, clean, follow, taint_of, tainted
 from xpaged.interpreter.evaluator import Compiler, Machine, OpCode, Program, Value, Wrap
 from xpaged.interpreter.numerics import Array, dtype_of
 from xpaged.interpreter.rules.hip import Registers, access_mask, alignment, elements, register_indices, start_of
@@ -194,7 +194,9 @@ def _get(op: Any, code: OpCode, b: Compiler) -> OpCode:
         taint = kept.taint
         if len(indices) == 2 and taint.ndim == 2:
             taint = taint[:, where[1](indices[1])]
-        return Tainted(value, taint, kept.origin) if taint.any() else value
+        if m.mask is not None and taint.shape[0] > 1:  # what other lanes hold matters when they are active
+            taint = taint & (m.mask if taint.ndim == 1 else m.mask[:, None])
+        return tainted(value, taint, kept.origin)
 
     return run
 

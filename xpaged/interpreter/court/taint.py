@@ -124,10 +124,18 @@ def _product(op: hip.MmaOp) -> Spread:
     instruction = instruction_named(op.instruction.data)
     assert instruction is not None
 
+    places: dict[int, tuple[Array, Array]] = {}
+
     def spread(m: Machine, values: tuple[Value, ...], result: Array) -> Array:
         a, b, c = values
-        lanes = range(m.wave_size)
-        held = np.array([instruction.operand_place(lane, 0)[0] for lane in lanes])
+        if m.wave_size not in places:
+            lanes = range(m.wave_size)
+            registers = range(instruction.registers)
+            places[m.wave_size] = (
+                np.array([instruction.operand_place(lane, 0)[0] for lane in lanes]),
+                np.array([[instruction.result_place(lane, r) for r in registers] for lane in lanes]),
+            )
+        held, results = places[m.wave_size]
 
         def lines(v: Value, count: int) -> Array:
             """For each wave and row (column) whether a lane that holds a part of it is tainted."""
@@ -137,9 +145,8 @@ def _product(op: hip.MmaOp) -> Spread:
             out[waves, held[where]] = True
             return out
 
-        places = np.array([[instruction.result_place(i, r) for r in range(instruction.registers)] for i in lanes])
         rows, columns = lines(a, instruction.m), lines(b, instruction.n)
-        mixed = rows[:, places[..., 0]] | columns[:, places[..., 1]]  # [wave, lane, register]
+        mixed = rows[:, results[..., 0]] | columns[:, results[..., 1]]  # [wave, lane, register]
         return mixed.reshape(m.lanes, -1) | taint_of(c)
 
     return spread
