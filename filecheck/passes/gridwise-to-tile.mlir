@@ -1,7 +1,8 @@
 // RUN: xpaged opt %s -p gridwise-to-tile | filecheck %s
 
-// The online softmax of one workgroup: a loop over the key tiles up to the KV index. K and V are read here for the first
-// time, each through the very chain that starts at its deref, and nothing but tiles is read through one.
+// The online softmax of one workgroup: a loop over the key tiles that need no mask, and one over those up to the KV
+// index. K and V are read here for the first time, each through the very chain that starts at its deref, and nothing but
+// tiles is read through one.
 
 // CHECK-LABEL: func.func @decode
 // CHECK-NEXT:    %kd = rock.deref %kt : memref<3x96x1xi64> -> memref<3x96x16xf16>
@@ -15,20 +16,31 @@
 // CHECK:         %[[INDEX:.*]] = memref.load %last[%[[G]]] : memref<3xi32>
 // CHECK-NEXT:    %[[END:.*]] = arith.constant 95 : i32
 // CHECK-NEXT:    %[[LAST:.*]] = arith.minsi %[[INDEX]], %[[END]] : i32
-// CHECK:         %[[UP:.*]] = arith.addi %[[LAST]], %{{.*}} : i32
-// CHECK:         %[[TRIPS:.*]] = arith.divsi %[[UP]], %{{.*}} : i32
-// CHECK-NEXT:    %[[TILES:.*]] = arith.index_cast %[[TRIPS]] : i32 to index
+// CHECK:         arith.addi %[[LAST]], %{{.*}} : i32
+// CHECK:         %[[TILES:.*]] = arith.index_cast %{{.*}} : i32 to index
+// CHECK:         %[[FULL:.*]] = arith.index_cast %{{.*}} : i32 to index
 // CHECK:         %[[Q:.*]] = rock.tile_load %{{.*}}[%[[G]], {{.*}}] : memref<3x1x1x1x16x16xf16> -> !rock.tile<1x16x16xf16,
-// CHECK:         scf.for %[[IT:.*]] = %{{.*}} to %[[TILES]] step %{{.*}} iter_args(%[[M:.*]] = %{{.*}}, %[[L:.*]] = %{{.*}}, %[[ACC:.*]] = %{{.*}}) ->
+
+// CHECK:         rock.stage "loop over whole key tiles"
+// CHECK:         scf.for %[[IT:.*]] = %{{.*}} to %[[FULL]] step
+// CHECK-NOT:       rock.tile_mask
+// CHECK:           rock.tile_load %[[K2]][%[[G]], %[[IT]], {{.*}}] : memref<3x3x1x1x32x16xf16> -> !rock.tile<1x32x16xf16,
+// CHECK:           rock.tile_load %[[V2]][%[[G]], %[[IT]], {{.*}}] : memref<3x3x1x1x16x32xf16> -> !rock.tile<1x16x32xf16,
+// CHECK:         } {rock.trip_bound = 3 : i32}
+
+// CHECK:         rock.stage "loop over key tiles that the masks cut"
+// CHECK:         scf.for %[[IT:.*]] = %[[FULL]] to %[[TILES]] step
 // CHECK:           %[[KKEY:.*]] = rock.tile_index %{{.*}} strides [32, 1, 0] -> !rock.tile<1x32x1xi32,
 // CHECK-NEXT:      %[[KVALID:.*]] = rock.tile_map({{.*}} = %[[KKEY]] : {{.*}}, {{.*}} = %[[LAST]] : i32)
 // CHECK-NEXT:        arith.cmpi sle
 // CHECK:           %[[KTILE:.*]] = rock.tile_load %[[K2]][%[[G]], %[[IT]], {{.*}}] where %[[KVALID]] : {{.*}} : memref<3x3x1x1x32x16xf16> -> !rock.tile<1x32x16xf16,
 // CHECK-NEXT:      %[[S:.*]] = rock.tile_mma "mfma_f32_16x16x16_f16" %[[KTILE]], %[[Q]], %{{.*}}
 // CHECK:           %[[MASKED:.*]] = rock.tile_mask %{{.*}} keys %{{.*}} strides [32, 1, 0] upper %{{.*}}
-// CHECK:           rock.tile_reduce "max" %[[MASKED]] along 1
-// CHECK:             math.exp2
-// CHECK:           rock.tile_reduce "sum" %{{.*}} along 1
+// CHECK:           rock.tile_reduce_lane "max" %[[MASKED]] along 1
+// CHECK:           rock.tile_if_any
+// CHECK:             rock.tile_reduce "max"
+// CHECK:           math.exp2
+// CHECK:           rock.tile_reduce_lane "sum" %{{.*}} along 1
 // CHECK:           %[[P:.*]] = rock.tile_map({{.*}}) -> !rock.tile<1x32x16xf16,
 // CHECK-NEXT:        arith.truncf {{.*}} : f32 to f16
 // CHECK:           %[[VTILE:.*]] = rock.tile_load %[[V2]][%[[G]], %[[IT]], {{.*}}] where %{{.*}} : memref<3x3x1x1x16x32xf16> -> !rock.tile<1x16x32xf16,
@@ -37,6 +49,7 @@
 // CHECK-NEXT:      scf.yield %{{.*}}, %{{.*}}, %[[NEW]]
 // CHECK-NEXT:    } {rock.trip_bound = 3 : i32}
 // CHECK-NOT:     rock.lds_alloc
+// CHECK:         rock.tile_reduce "sum"
 // CHECK:         rock.tile_store %{{.*}}, %{{.*}}[%[[G]], {{.*}}] : !rock.tile<1x16x16xf16, {{.*}}>, memref<3x1x1x1x16x16xf16>
 // CHECK-NEXT:    func.return
 
