@@ -1,4 +1,4 @@
-"""Custom forms of operations that xDSL reads in generic form only, and aliases that are used before their definition."""
+"""Custom forms of operations that xDSL reads in generic form only, and aliases that are used before they are made."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class _Program:
         names = ", ".join(dict.fromkeys(launch.kernel for launch in self.launch.launches))
         program = self.name.removesuffix(".cpp")
         return f"""// Runs {names} on {self.arch} and compares it with a reference that is computed on the CPU.
-// Build:  hipcc --offload-arch={self.arch} -O2 -std=c++17 {self.name} -o {program}
+// Build:  hipcc -O2 -std=c++17 {self.name} -o {program}
 // Run:    ./{program}   (beside the code objects; --help lists the options)
 #include <hip/hip_runtime.h>
 
