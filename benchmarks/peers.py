@@ -1,8 +1,10 @@
 """Figures of the best kernels that others' compilers make, and of kernels written by hand, for the table of `bars`.
 
-`TRITON`: a kernel in the style of Triton's tutorials (Triton 3.x), best of several configurations, unpaged for prefill,
-compiled for the same architecture and measured by the same rules from its assembly.  `BY_HAND`: HIP kernels of the same
-sizes written for one geometry.  Problems: D = 128, 32 query heads on 8 KV heads; decode: bf16, pages of 16 tokens.
+`TRITON`: kernels in the style of Triton's tutorials (Triton 3.x), unpaged for prefill, compiled for the same
+architecture and measured by the same rules from their assembly; each figure is the best that any of several
+configurations has (waves a compute unit are 4 to 8, waits for all loads 2 to 10 in decode).  `BY_HAND`: HIP kernels of
+the same sizes written for one geometry.  Problems: D = 128, 32 query heads on 8 KV heads; decode: bf16, pages of 16
+tokens.
 """
 
 TRITON_SOURCE = "Triton 3.x tutorial-style kernel, measured by the same rules"

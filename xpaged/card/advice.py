@@ -17,9 +17,10 @@ def advice(
     """Sentences for a kernel; none where nothing stands out."""
     found = _memory_of_lanes(resources)
     if loop is not None:
-        found += _waits(loop) + _widths(loop)
+        found += _waits(loop)
         if loop.clocks is not None and use is not None:
             found += _units(loop, use)
+        found += _widths(loop)
     return tuple(found + _waves(resources, model))
 
 

@@ -42,9 +42,11 @@ class LoopClocks:
 
 @dataclass(frozen=True)
 class LoopFigures:
-    """One turn of a loop for one wave. `mix` counts instructions by kind. Bytes are of all lanes of the wave. A share
-    is None where there is no such access; `fewest_in_flight` is None where no wait is for loads; `clocks` is None on an
-    architecture without a model."""
+    """One turn of a loop for one wave. `mix` counts instructions by kind. Bytes are of all lanes of the wave. Loads are
+    those of the vector unit, of page addresses too (8 bytes a lane) where lanes need their own. A share, of accesses of
+    16 bytes a lane, is None where there is no such access; `vmcnt0_waits` are waits for all loads;
+    `fewest_in_flight` is how many loads every wait leaves in flight, None where no wait is for loads; `clocks` is None
+    on an architecture without a model."""
 
     label: str | None
     instructions: int
