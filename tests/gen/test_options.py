@@ -13,6 +13,7 @@ from xpaged.gen.options import FOREIGN, GROUPS, UsageError, help_text
 SIZES = "--seq_len_q 5 --seq_len_k 64 --head_dim_qk 32 --head_dim_v 32"
 PAGED = f"{SIZES} --paged-attention"
 HUGE = 2**63
+MOST = 2**31 - 1
 
 REFUSED: list[tuple[str, str]] = [
     ("--operation conv", "xpaged generates attention, not conv"),
@@ -54,7 +55,13 @@ REFUSED: list[tuple[str, str]] = [
     (f"{PAGED} --num-pages 128 --page-size 16 --head_dim_v 33", "page_size * dim_v / dim_qk = 16 * 33 / 32"),
     (f"{SIZES} --arch gfx9420", "gfx9420"),
     (f"{SIZES} --arch gfx1030", "no matrix instructions"),
+    (f"{SIZES} --arch gfx1100", "gfx1100 has no matrix instruction for f32 operands"),
+    (
+        f"{SIZES} -seq_len_q {MOST} -seq_len_k {MOST} -g 700",
+        "the problem needs more workgroups than one launch can have",
+    ),
     (f"{SIZES} --perf_config attn:v3:1,2", "malformed perf_config"),
+    (f"{SIZES} --perf_config attn:v3:128,32,32,32,32,32,16,1,1,1,2,0,1", "mPerBlockG0 is more keys than"),
     (f"{SIZES} --perf_config attn:v3:32,32,32,32,32,32,16,1,2,1,2,0,1", "splitKFactor is for products of matrices"),
     (f"{SIZES} --perf_config attn:v3:32,32,32,32,32,32,16,1,1,5,2,0,1", "unknown schedule version"),
     (f"{SIZES} --schedule_version 5", "unknown schedule version"),

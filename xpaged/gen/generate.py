@@ -98,8 +98,7 @@ def generate_from(values: Mapping[str, Any], notes: list[str] | None = None) -> 
     said += without_effect(values)
     problem = problem_of(values)
     module = build(problem)
-    if problem.perf_config is not None:
-        _check_config(module)
+    _check_kernel(module)
     harness = harness_of(values, problem, said)
     if harness is not None:
         from xpaged.gen.harness import add_harness
@@ -117,11 +116,12 @@ def _check_operation(operation: str) -> None:
     raise XpagedError("unknown operation", found=operation, expected=expected, fix=did_you_mean(operation, OPERATIONS))
 
 
-def _check_config(module: ModuleOp) -> None:
-    """Refuse a perf_config that the kernel cannot be compiled with."""
-    from xpaged.pipeline import Pipeline
+def _check_kernel(module: ModuleOp) -> None:
+    """Refuse what cannot be compiled: a perf_config, a type that the architecture has not, too large a launch."""
+    from xpaged.ir.levels import Level
+    from xpaged.passes.pipelines import lower
 
-    Pipeline("affix-tuning-params").apply(module.clone())
+    lower(module.clone(), Level.GRIDWISE)
 
 
 def problem_of(values: Mapping[str, Any]) -> AttentionProblem:
