@@ -67,7 +67,7 @@ def _fuse(function: FuncOp, found: Attention, done: Fused) -> None:
     assert first is not None
     done.roles |= found.roles | {first: "the product of queries and keys"}
     done.roles |= {op: "score region" for op in scores.ops if op not in found.roles}
-    queries, keys, values = (View.of(value).followed() for value in (first.a, first.b, second.b))
+    queries, keys, values = (View.of(value).in_memory() for value in (first.a, first.b, second.b))
     last_key, count = found.masks.last_key, found.shape.keys
     if found.shape.parts == 1:
         keys = without_guards("K", keys, last_key, count, 2, second)

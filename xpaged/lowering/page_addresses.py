@@ -82,6 +82,9 @@ def _without_guards(op: CustomOp, view: View) -> tuple[Integers, list[Guard]]:
         if found.least is not None or found.most is not None:
             raise XpagedError("a selection of addresses is clipped", at=select, found=found)
         choices = [integers_of(found.leaf.operand(value)) for value in (select.on_true, select.on_false)]
+        if str(choices[0]) == str(choices[1]) and _same_source(*choices):  # of one page, say
+            found = choices[0].plus(found.offset)
+            continue
         used = [c for c in choices if c.leaf is not None and any(x.depends_on("d1") for x in c.leaf.coordinates())]
         used = used or [c for c in choices if c.leaf is not None]
         if len(used) != 1:
@@ -94,6 +97,10 @@ def _without_guards(op: CustomOp, view: View) -> tuple[Integers, list[Guard]]:
         guards.append(Guard(found.leaf.operand(select.condition), used[0] is choices[0]))
         found = used[0].plus(found.offset)
     return found, guards
+
+
+def _same_source(a: Integers, b: Integers) -> bool:
+    return a.leaf is b.leaf if a.leaf is None or b.leaf is None else a.leaf.source is b.leaf.source
 
 
 def _skipped_elements(op: CustomOp, found: Integers, pages: TensorType[Attribute]) -> tuple[int, bool]:

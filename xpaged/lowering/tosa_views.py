@@ -55,6 +55,14 @@ class View(NamedTuple):
             view = view.onto(*step)
         return view
 
+    def in_memory(self) -> "View":
+        """As `followed`, but also through padding with 0, for what is read from memory: there, an element that does not
+        exist reads as 0."""
+        view = self.followed()
+        while isinstance(op := view.source.owner, ops.PadOp) and op.value == 0:
+            view = view.onto(op.input1, [pad_map(op)]).followed()
+        return view
+
     def operand(self, value: SSAValue) -> "View":
         """The view of an operand of the elementwise operation that makes `source`: its lengths of 1 are broadcast."""
         return self.onto(value, [broadcast_map(shape_of(value), shape_of(self.source))])
@@ -166,6 +174,19 @@ def slice_map(lower: Sequence[int], starts: Sequence[int], sizes: Sequence[int])
         for i, (name, length, start, size) in enumerate(zip(names, lower, starts, sizes, strict=True))
     ]
     return TransformMap(tuple(transforms), tuple(sizes), tuple(lower))
+
+
+def pad_map(op: ops.PadOp) -> TransformMap:
+    """From a padded tensor to the one that is padded; an element outside of that does not exist."""
+    lower, upper = shape_of(op.input1), shape_of(op.output)
+    names = _names("dim", lower)
+    transforms = [
+        Transform("Pad", pair, (name,), (i,), (name,), (i,))
+        if any(pair)
+        else Transform("PassThrough", (), (name,), (i,), (name,), (i,))
+        for i, (name, pair) in enumerate(zip(names, op.margins, strict=True))
+    ]
+    return TransformMap(tuple(transforms), upper, lower)
 
 
 def broadcast_map(lower: Sequence[int], upper: Sequence[int]) -> TransformMap:

@@ -32,6 +32,10 @@ class AttentionGraph:
     heads_kv: int = 1
     seq_q: int = 4
     seq_k: int = 16
+    spare: int = 0
+    """Tokens that caches without pages hold behind those that are read."""
+    padded: int = 0
+    """Channels of 0 that Q and K are padded with."""
     dim_qk: int = 8
     dim_v: int = 8
     page_size: int | None = 32
@@ -162,7 +166,11 @@ class _Writer:
                 numbers[name] = self.argument(name, "si32", [g.batch, 1]), _type("si32", [g.batch, 1])
         queries = self.queries()
 
-        k_type, v_type = _type(g.element, (*heads, g.dim_qk, g.seq_k)), _type(g.element, (*heads, g.seq_k, g.dim_v))
+        depth = g.dim_qk + g.padded
+        k_type, v_type = _type(g.element, (*heads, depth, g.seq_k)), _type(g.element, (*heads, g.seq_k, g.dim_v))
+        if g.padded:
+            queries = self.pad(queries, (*heads, g.seq_q, depth), 3)
+            keys = self.pad((keys, _type(g.element, (*heads, g.dim_qk, g.seq_k))), (*heads, depth, g.seq_k), 2)[0]
         element, type = g.element, _type(g.element, scores)
         x = self.op("dot", queries, (keys, k_type), to=type)
         x = self.region(x, type)
@@ -257,9 +265,10 @@ class _Writer:
     def cache(self, name: str, dim: int, page: int | None) -> str:
         """K as `[batch, heads, dim, seq_k]` or V as `[batch, heads, seq_k, dim]`, repeated for the query heads."""
         g = self.graph
-        grouped = (g.batch, g.heads_kv, 1, g.seq_k, dim)
+        held = g.seq_k + (g.spare if page is None else 0)
+        grouped = (g.batch, g.heads_kv, 1, held, dim)
         if page is None:
-            whole = (g.batch, g.layers, g.heads_kv, g.seq_k, dim)
+            whole = (g.batch, g.layers, g.heads_kv, held, dim)
             value = (self.argument(f"{name}s", g.element, whole, innermost=3 if g.swapped else 4), "")
             value = (value[0], self.arguments[-1].split("shaped")[1])
             one = (g.batch, 1, *whole[2:])
@@ -269,6 +278,10 @@ class _Writer:
             elements = self.op("deref", self.page_addresses(name, shape), to=_type(g.element, shape))
             value = (elements, _type(g.element, shape))
         value = self.reshape(value, g.element, grouped)
+        if held > g.seq_k:
+            grouped = (*grouped[:3], g.seq_k, dim)
+            type = _type(g.element, grouped)
+            value = self.op("slice", value, to=type, axes=[3], ends=[g.seq_k], starts=[0]), type
         if name == "key":
             value = self.transpose(value, g.element, grouped, (0, 1, 2, 4, 3))
             grouped = (*grouped[:3], dim, g.seq_k)
@@ -316,6 +329,12 @@ class _Writer:
         if not any(each.startswith("%kv_index:") for each in self.arguments):
             self.argument("kv_index", "si32", [self.graph.batch, 1])
         return "kv_index", type
+
+    def pad(self, value: tuple[str, str], shape: Sequence[int], axis: int) -> tuple[str, str]:
+        """`value` with zeros behind it along `axis`."""
+        type, pads = _type(self.graph.element, shape), [0] * (2 * len(shape))
+        pads[len(shape) + axis] = self.graph.padded
+        return self.op("pad", value, to=type, pads=pads, value="0.0 : f32", mode="0 : i32"), type
 
     def layer(self, value: tuple[str, str], element: str, shape: Sequence[int]) -> tuple[str, str]:
         layer = self.graph.layer

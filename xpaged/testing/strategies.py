@@ -43,6 +43,8 @@ def attention_graphs(
         heads_kv=heads_kv,
         seq_q=draw(st.sampled_from([1, 3, 5])),
         seq_k=seq_k,
+        spare=draw(st.sampled_from([0, 0, 3])),
+        padded=draw(st.sampled_from([0, 0, 2])),
         dim_qk=dim_qk,
         dim_v=draw(st.sampled_from([4, 8])),
         page_size=page_size,

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from xpaged.dialects.rock.ops import DerefOp, Shaped, YieldOp, same_kind, shaped_type
 from xpaged.dialects.rock.score_region import SCORE_OPS, is_whole, scalar_region
 from xpaged.dialects.rock.views import chain_of
-from xpaged.ir.transform_map import TransformMap
+from xpaged.ir.transform_map import Transform, TransformMap
 
 if TYPE_CHECKING:
     from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
@@ -321,7 +321,8 @@ def _page_sizes(name: str, side: str, view: SSAValue, heads: int, length: int) -
     """The pages hold exactly what the view names: `numPages * pageSize == numHeadsKV * seqLenK * headDim`.
 
     Elements at the ends of every page that the view leaves out straight above the deref (a slice of its last
-    dimension) do not belong to the pages in this sense; heads that the view repeats count once.
+    dimension) do not belong to the pages in this sense; heads that the view repeats count once, and what it pads does
+    not count.
     """
     chain = chain_of(view)
     if chain.deref is None:
@@ -331,6 +332,11 @@ def _page_sizes(name: str, side: str, view: SSAValue, heads: int, length: int) -
     pages = deref.num_pages * page_size
     assert isinstance(view.type, Shaped)
     groups = view.type.get_shape()[0]
+    for m in chain.maps:
+        for t in m.transforms:
+            if t.kind == "Pad":
+                above, below = (prod(bounds[d] for d in dims) for bounds, dims in _both_sides(m, t))
+                length = length * below // above
     repeats = prod(
         n // t.params[i] if t.kind == "Broadcast" else n
         for m in chain.maps
@@ -345,6 +351,11 @@ def _page_sizes(name: str, side: str, view: SSAValue, heads: int, length: int) -
         f"heads * seqLenK * headDim = {groups // repeats} * {length} = {groups // repeats * length} "
         f"(numHeadsKV = {heads})",
     )
+
+
+def _both_sides(m: TransformMap, t: Transform) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """The bounds above and below a transform of a map, each with the dimensions that are its own."""
+    return (m.upper_bounds, t.upper_dims), (m.lower_bounds, t.lower_dims)
 
 
 def _sliced_page(page_size: int, maps: Sequence[TransformMap]) -> int:
