@@ -27,7 +27,7 @@ from xpaged.lowering.kernel import KERNEL
 from xpaged.lowering.page_addresses import without_guards
 from xpaged.lowering.score_region import ScoreRegion
 from xpaged.lowering.tosa_views import View, reshape_maps, shape_of, step_of
-from xpaged.lowering.view_maps import maps_of, position_of
+from xpaged.lowering.view_maps import maps_of, same_elements
 
 
 @dataclass
@@ -182,11 +182,10 @@ def _expect_both_paged(keys: View, values: View, second: Operation) -> None:
 def _repeats(groups: int, keys: View, values: View) -> int:
     """The largest number of neighbouring query heads that read the same K and the same V."""
     head = IndexExpr.var(HEAD, 0, groups - 1)
-    positions = [position_of(keys), position_of(values)]
     for repeats in range(groups, 1, -1):
         if groups % repeats == 0:
             first = head // repeats * repeats
-            if all(p is not None and p.substitute({HEAD: first}) == p for p in positions):
+            if all(same_elements(view, {HEAD: first}) for view in (keys, values)):
                 return repeats
     return 1
 
@@ -227,8 +226,7 @@ def _expect_parts(queries: View, parts: int, found: Attention) -> None:
             found=f"splitKV = {parts}",
         )
     first = IndexExpr.var(HEAD, 0, queries.bounds[0] - 1) // parts * parts
-    position = position_of(queries)
-    if position is None or position.substitute({HEAD: first}) != position:
+    if not same_elements(queries, {HEAD: first}):
         raise XpagedError(
             "parts of the keys of an attention must read the same Q", at=found.second, found=f"splitKV = {parts}"
         )

@@ -6,7 +6,7 @@ transpose, slice or broadcast can do, three maps suffice: split coordinates into
 read them as a position.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -36,8 +36,24 @@ def maps_of(view: View, names: Sequence[str]) -> list[TransformMap]:
     lowest = list(view.maps[-1:]) if paged and view.maps and _cuts_pages(view.maps[-1]) else []
     maps = view.maps[: len(view.maps) - len(lowest)]
     lower = lowest[0].upper_bounds if lowest else shape_of(view.source)
-    found = _synthesized(maps, view.bounds, lower, names, ("batch", "page", "offset") if paged else None)
-    return [*(simplify(maps) if found is None else found), *lowest]
+    return [*_shortest(maps, view.bounds, lower, names, ("batch", "page", "offset") if paged else None), *lowest]
+
+
+def _shortest(
+    chain: Sequence[TransformMap],
+    bounds: Sequence[int],
+    lower: tuple[int, ...],
+    names: Sequence[str],
+    lower_names: Sequence[str] | None,
+) -> list[TransformMap]:
+    """A short chain for `chain`; what lies above and below padding is shortened by itself."""
+    for i, m in enumerate(chain):
+        if any(t.kind == "Pad" for t in m.transforms):
+            inner = [f"dim{d}" for d in range(len(m.lower_bounds))]
+            above = _shortest(chain[:i], bounds, m.upper_bounds, names, None)
+            return [*above, m, *_shortest(chain[i + 1 :], m.lower_bounds, lower, inner, lower_names)]
+    found = _synthesized(chain, bounds, lower, names, lower_names)
+    return simplify(chain) if found is None else found
 
 
 def _cuts_pages(lowest: TransformMap) -> bool:
@@ -73,12 +89,26 @@ def position_of(view: View) -> IndexExpr | None:
     return _position(view.maps, view.bounds, shape_of(view.source))
 
 
+def same_elements(view: View, values: Mapping[str, IndexExpr]) -> bool:
+    """Whether a view shows the same elements (and lacks the same) with `values` in place of some of its coordinates."""
+    position, conditions = _placed(view.maps, view.bounds, shape_of(view.source))
+    return all(e.substitute(values) == e for e in (position, *(condition for condition, _, _ in conditions)))
+
+
 def _position(chain: Sequence[TransformMap], bounds: Sequence[int], lower: Sequence[int]) -> IndexExpr | None:
+    position, conditions = _placed(chain, bounds, lower)
+    return None if conditions else position
+
+
+def _placed(
+    chain: Sequence[TransformMap], bounds: Sequence[int], lower: Sequence[int]
+) -> tuple[IndexExpr, Sequence[tuple[IndexExpr, int, int]]]:
+    """The position in the source of the element at d0, d1 ..., and when there is one."""
     while chain and _keeps_positions(chain[-1]):
         chain, lower = chain[:-1], chain[-1].upper_bounds
     variables = [IndexExpr.var(f"d{i}", 0, n - 1) for i, n in enumerate(bounds)]
     coordinates, conditions = apply_chain(chain, variables)
-    return None if conditions else position_in(coordinates, lower)
+    return position_in(coordinates, lower), conditions
 
 
 def _synthesized(

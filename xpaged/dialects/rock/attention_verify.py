@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from xpaged.dialects.rock.ops import DerefOp, Shaped, YieldOp, same_kind, shaped_type
 from xpaged.dialects.rock.score_region import SCORE_OPS, is_whole, scalar_region
 from xpaged.dialects.rock.views import chain_of
-from xpaged.ir.transform_map import Transform, TransformMap
+from xpaged.ir.transform_map import TransformMap
 
 if TYPE_CHECKING:
     from xpaged.dialects.rock.attention import AttentionOp, GridwiseAttentionAccelOp
@@ -332,30 +333,26 @@ def _page_sizes(name: str, side: str, view: SSAValue, heads: int, length: int) -
     pages = deref.num_pages * page_size
     assert isinstance(view.type, Shaped)
     groups = view.type.get_shape()[0]
-    for m in chain.maps:
-        for t in m.transforms:
-            if t.kind == "Pad":
-                above, below = (prod(bounds[d] for d in dims) for bounds, dims in _both_sides(m, t))
-                length = length * below // above
-    repeats = prod(
-        n // t.params[i] if t.kind == "Broadcast" else n
-        for m in chain.maps
-        for t in m.transforms
-        if t.kind in ("Broadcast", "AddDim")
-        for i, n in enumerate(m.upper_bounds[d] for d in t.upper_dims)
-    )
+    named = groups * length * _shown(chain.maps)
     _require(
-        deref.batch * pages * repeats == groups * length,
+        deref.batch * pages == named,
         f"{name}: the pages of '{side}' hold numPages * pageSize = {deref.num_pages} * {page_size} = {pages} "
         f"elements for each of {deref.batch} batch entries, {deref.batch * pages} in all; the view names "
-        f"heads * seqLenK * headDim = {groups // repeats} * {length} = {groups // repeats * length} "
-        f"(numHeadsKV = {heads})",
+        f"heads * seqLenK * headDim = {named / length} * {length} = {named} (numHeadsKV = {heads})",
     )
 
 
-def _both_sides(m: TransformMap, t: Transform) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """The bounds above and below a transform of a map, each with the dimensions that are its own."""
-    return (m.upper_bounds, t.upper_dims), (m.lower_bounds, t.lower_dims)
+def _shown(maps: Sequence[TransformMap]) -> Fraction:
+    """Elements that a view shows of what it is of, for each that it has: repeated ones count once, added ones not."""
+    count = Fraction(1)
+    for m in maps:
+        for t in m.transforms:
+            above, below = prod(m.upper_bounds[d] for d in t.upper_dims), prod(m.lower_bounds[d] for d in t.lower_dims)
+            if t.kind == "Broadcast":
+                count *= Fraction(prod(t.params), above)
+            elif t.kind in ("AddDim", "Pad", "ConstDim"):
+                count *= Fraction(below, above)
+    return count
 
 
 def _sliced_page(page_size: int, maps: Sequence[TransformMap]) -> int:
