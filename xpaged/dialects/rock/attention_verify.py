@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -322,37 +321,31 @@ def _page_sizes(name: str, side: str, view: SSAValue, heads: int, length: int) -
     """The pages hold exactly what the view names: `numPages * pageSize == numHeadsKV * seqLenK * headDim`.
 
     Elements at the ends of every page that the view leaves out straight above the deref (a slice of its last
-    dimension) do not belong to the pages in this sense; heads that the view repeats count once, and what it pads does
-    not count.
+    dimension) do not belong to the pages in this sense; heads that the view repeats count once. A view with padding
+    names elements that no page has, and is not held to it.
     """
     chain = chain_of(view)
-    if chain.deref is None:
+    if chain.deref is None or any(t.kind == "Pad" for m in chain.maps for t in m.transforms):
         return
     deref = chain.deref
     page_size = _sliced_page(deref.page_size, chain.maps)
     pages = deref.num_pages * page_size
     assert isinstance(view.type, Shaped)
     groups = view.type.get_shape()[0]
-    named = groups * length * _shown(chain.maps)
+    repeats = prod(
+        n // t.params[i] if t.kind == "Broadcast" else n
+        for m in chain.maps
+        for t in m.transforms
+        if t.kind in ("Broadcast", "AddDim")
+        for i, n in enumerate(m.upper_bounds[d] for d in t.upper_dims)
+    )
     _require(
-        deref.batch * pages == named,
+        deref.batch * pages * repeats == groups * length,
         f"{name}: the pages of '{side}' hold numPages * pageSize = {deref.num_pages} * {page_size} = {pages} "
         f"elements for each of {deref.batch} batch entries, {deref.batch * pages} in all; the view names "
-        f"heads * seqLenK * headDim = {named / length} * {length} = {named} (numHeadsKV = {heads})",
+        f"heads * seqLenK * headDim = {groups // repeats} * {length} = {groups // repeats * length} "
+        f"(numHeadsKV = {heads})",
     )
-
-
-def _shown(maps: Sequence[TransformMap]) -> Fraction:
-    """Elements that a view shows of what it is of, for each that it has: repeated ones count once, added ones not."""
-    count = Fraction(1)
-    for m in maps:
-        for t in m.transforms:
-            above, below = prod(m.upper_bounds[d] for d in t.upper_dims), prod(m.lower_bounds[d] for d in t.lower_dims)
-            if t.kind == "Broadcast":
-                count *= Fraction(prod(t.params), above)
-            elif t.kind in ("AddDim", "Pad", "ConstDim"):
-                count *= Fraction(below, above)
-    return count
 
 
 def _sliced_page(page_size: int, maps: Sequence[TransformMap]) -> int:
