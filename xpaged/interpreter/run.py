@@ -113,11 +113,12 @@ def run(
     """Executes `module` on the CPU at `level`, or several (its own when None; "all": every one from its own down).
 
     `inputs` are arrays by name (see `inputs.from_arrays`); without them data are random from `seed`, with pages
-    shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups at the tile, device and
-    host levels. The level host is left out of "all", with a note, where this machine cannot run it. `check` compares
-    every level with the reference. `court` judges every access to memory at the device level (None: where `check` is
-    set); `stats` counts there what is moved. `edit` is called with a copy of each lowered module before it is
-    executed, and may change it: a fault planted there should be found. The module itself is not changed.
+    shuffled and everything dead poisoned from level rock on. `blocks` runs that many workgroups (of several kernels: of
+    the last one, the others whole) at the tile, device and host levels. The level host is left out of "all", with a
+    note, where this machine cannot run it. `check` compares every level with the reference. `court` judges every access
+    to memory at the device level (None: where `check` is set); `stats` counts there what is moved. `edit` is called
+    with a copy of each lowered module before it is executed, and may change it: a fault planted there should be found.
+    The module itself is not changed.
 
     With `check`, functions for the host beside the kernel are executed too: a CPU function as one more level, and
     `main`. Of a module that has functions for the host alone, `main` is executed.
