@@ -298,3 +298,12 @@ def test_what_the_table_varies_is_accepted():
         op(body="migraphx.yield\n"),
     ):
         parse(text)
+
+
+def test_properties_in_the_attribute_dictionary_are_properties():
+    text = replace(G, parts=2, lse=True).text
+    assert " splitKV = 2 :" in text
+    moved = text.replace(" splitKV = 2 :", " {splitKV = 2 : i32} :")
+    assert print_module(parse(moved)) == print_module(parse(text))
+    with pytest.raises(XpagedError, match="splitKV is given twice"):
+        parse(text.replace(" splitKV = 2 :", " splitKV = 2 {splitKV = 2 : i32} :"))

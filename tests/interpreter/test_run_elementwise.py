@@ -1,6 +1,7 @@
 """Elementwise operations outside attention, as kernels of their own: every level computes what the graph says."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -256,3 +257,56 @@ def test_kernels_and_their_order() -> None:
     kernels = [op.name for function in module.ops if is_kernel(function) for op in function.walk()
                if op.name in ("linalg.generic", "rock.gridwise_attention_accel")]  # fmt: skip
     assert kernels == [*["linalg.generic"] * 3, "rock.gridwise_attention_accel", "linalg.generic"]
+
+
+def floats(seed: int) -> np.ndarray[Any, Any]:
+    """Floats of every size, and those that functions stumble over."""
+    rng = np.random.default_rng(seed)
+    special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        0.5,
+        -0.5,
+        2.0,
+        3.0,
+        -3.0,
+        1e-45,
+        -1e-45,
+        3e38,
+        16777217.0,
+    ]
+    bits = rng.integers(0, 1 << 32, 512, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    near = rng.standard_normal(512) * 4
+    pairs = np.repeat(special, 16) if seed % 2 else np.tile(special, 16)
+    bits[np.isnan(bits)] = np.nan  # no signalling ones, of which NumPy warns
+    return np.concatenate((pairs.astype(np.float32), bits, near.astype(np.float32)))
+
+
+OVERFLOWS = {
+    "exp": lambda x, y: np.exp(x),
+    "sigmoid": lambda x, y: np.exp(-x),
+    "recip": lambda x, y: 1 / x,
+    "pow": np.power,
+}
+DEFINED = ("tanh", "erf", "log", "sqrt", "rsqrt", "floor", "ceil")
+
+
+@pytest.mark.parametrize("name", [*DEFINED, *OVERFLOWS])
+def test_functions(name: str) -> None:
+    """At every level within its bounds, where the result is one that f32 has."""
+    x, y = floats(1), floats(2)
+    if name in ("log", "sqrt", "rsqrt"):
+        x = np.abs(x)
+    if name in OVERFLOWS:
+        with np.errstate(all="ignore"):
+            size = np.abs(OVERFLOWS[name](x.astype(np.float64), y.astype(np.float64)))
+        x[np.isfinite(size) & (size > 3e38)] = 1.0
+    operands, types = ("%x, %y", "@, @") if name == "pow" else ("%x", "@")
+    text = alone("f32", f"%out = {name} {operands} : {types} -> @", shape=(len(x),))
+    report = run(parse(text), {"x": x, "y": y, "z": y}, level=LEVELS, check=True)
+    assert report.ok, report.as_json()

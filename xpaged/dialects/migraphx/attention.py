@@ -173,6 +173,7 @@ class AttentionOp(MIGraphXOp):
             parser.parse_punctuation("=")
             features = _features(parser)
         split, window = (_number(parser, keyword) for keyword in ("splitKV", "slidingWindowSize"))
+        place = parser.pos
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: parse_shaped(parser))
@@ -195,7 +196,11 @@ class AttentionOp(MIGraphXOp):
             split_kv=split,
             window=window,
         )
-        op.attributes.update(attributes)
+        for name, attribute in attributes.items():
+            if name in op.properties:
+                parser.raise_error(f"{name} is given twice", place)
+            known = name in cls.get_irdl_definition().properties
+            (op.properties if known else op.attributes)[name] = attribute
         return op
 
     def print(self, printer: Printer) -> None:
