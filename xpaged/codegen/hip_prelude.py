@@ -362,8 +362,8 @@ class Prelude:
         return function
 
     def narrow(self, type_: str, result: str, *, number: bool, whole: bool) -> str:
-        """The function that rounds `float` or a vector of it to bf16; with `number` it may take no NaN, with `whole` the
-        GPU has an instruction for it."""
+        """The function that rounds `float` or a vector of it to bf16; with `number` it may take no NaN, with `whole`
+        the GPU has an instruction for it."""
         name, pair = ("narrow_number", "pair_number") if number else ("narrow", "pair")
         lanes = int(type_.split("x")[1]) if type_ != "float" else 1
         if lanes % 2:
