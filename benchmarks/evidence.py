@@ -12,6 +12,7 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # many small products: more threads make them slower
 
+from xpaged.errors import XpagedError
 from xpaged.testing.mutants import report
 from xpaged.testing.mutants.families import FAMILIES
 from xpaged.testing.mutants.judge import SURVIVED
@@ -20,11 +21,11 @@ BEGIN, END = "<!-- mutants: begin -->", "<!-- mutants: end -->"
 
 
 def between(text: str, table: str) -> str:
-    """`text` with `table` between the two marks. Raises ValueError when it does not have both, in order."""
-    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    if start > end:
-        raise ValueError(f"{END} comes before {BEGIN}")
-    return f"{text[:start]}\n\n{table.strip()}\n\n{text[end:]}"
+    """`text` with `table` between the two marks. Raises XpagedError when it does not have both, in order."""
+    start, end = text.find(BEGIN), text.find(END)
+    if not 0 <= start < end:
+        raise XpagedError("the file has no place for the table", expected=f"a line {BEGIN} and behind it a line {END}")
+    return f"{text[: start + len(BEGIN)]}\n\n{table.strip()}\n\n{text[end:]}"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -35,16 +36,22 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--jobs", metavar="J", type=int, default=1, help="families that run at a time (default: 1)")
     parser.add_argument("--write", metavar="FILE", help="put the table between the marks of FILE")
     args = parser.parse_args(argv)
+    path = None if args.write is None else Path(args.write)
+    if path is not None:
+        try:
+            between(path.read_text(), "")  # before an hour of work
+        except (OSError, XpagedError) as error:
+            print(error, file=sys.stderr)
+            return 1
     families = report.collect(list(FAMILIES), args.sample, args.text, 0, args.jobs, say=report.progress)
     seconds = sum(family.seconds for family in families)
     made = sum(sum(family.made.values()) for family in families)
     judged = sum(len(family.verdicts) for family in families)
     table = f"{judged} of {made} mutants, {seconds:.0f} s. Killed of those that are mistakes:\n\n"
     table += report.as_markdown(families)
-    if args.write is None:
+    if path is None:
         print(table)
     else:
-        path = Path(args.write)
         path.write_text(between(path.read_text(), table))
     return int(any(v.verdict == SURVIVED for family in families for v in family.verdicts))
 

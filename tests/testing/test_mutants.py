@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Operation
 
 import xpaged
+from benchmarks import evidence
 from xpaged.codegen.host import unable
 from xpaged.dialects import hip
 from xpaged.ir.printing import print_module
@@ -23,13 +26,16 @@ from xpaged.testing.mutants.operators import OPERATORS, Mutant, mutants
 
 FAMILY = "decode, GQA, LSE"
 SAMPLE, TEXTS = 24, 2
-SMALL = {"batch": 2, "heads_q": 2, "heads_kv": 1, "seq_q": 2, "seq_k": 190, "dim_qk": 16, "page_size": 80, "lse": True}
+SMALL: dict[str, Any] = {
+    **{"batch": 2, "heads_q": 2, "heads_kv": 1, "seq_q": 2, "seq_k": 190, "dim_qk": 16, "page_size": 80},
+    **{"kv_index": [187, 70], "causal": True, "prefix_offset": [186, 70], "lse": True},
+}
 
 
 @cache
 def bench() -> Bench:
     """A kernel of one trip or two, with several waves that are joined through LDS."""
-    return Bench(FAMILY, xpaged.attention(**SMALL, kv_index=[187, 70], causal=True, prefix_offset=[186, 70]))
+    return Bench(FAMILY, xpaged.attention(**SMALL))
 
 
 def test_every_mutant_is_valid_ir_and_is_taken_back() -> None:
@@ -177,6 +183,24 @@ def test_a_survivor_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr(report, "collect", collect)
     assert command.main([]) == 1
     assert "Survivors:" in capsys.readouterr().out
+
+
+def test_the_table_is_put_between_its_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = report.Family("a", {report.DEVICE: 9}, [verdict("a", "barrier", KILLED, "race")], 1.0)
+    monkeypatch.setattr(report, "collect", lambda *_, **__: [family])
+    file = tmp_path / "page.md"
+    file.write_text(f"before\n{evidence.BEGIN}\nold\n{evidence.END}\nafter\n")
+    assert evidence.main(["--write", str(file)]) == 0
+    text = file.read_text()
+    assert text.startswith(f"before\n{evidence.BEGIN}\n\n1 of 9 mutants")
+    assert "| a | 1/1 | 1/1 |" in text
+    assert "old" not in text
+    assert text.endswith(f"{evidence.END}\nafter\n")
+    file.write_text(evidence.END + evidence.BEGIN)
+    assert evidence.main(["--write", str(file)]) == 1
+    assert "no place for the table" in capsys.readouterr().err
 
 
 @pytest.mark.slow
