@@ -30,6 +30,7 @@ SAME_RESULTS = (
 )
 SAME_LENGTHS = "what it changes changes no bit of any result for any of the lengths in the batch"
 ONE_WAY = "the condition has one value in every lane, workgroup and trip: no row of this kernel is without a key"
+NOT_STORED = "the lanes in which it differs store nothing: no bit of any result changes"
 ONE_TILE = "there is one tile of keys, so that what it scales down is still 0: no bit of any result changes"
 MORE_TRIPS = "it only makes trips over tiles that hold no key that counts: they are masked off"
 MORE_READ = "it only reads more, where it may, and no output depends on what: the court follows it"
@@ -162,6 +163,8 @@ def reason(mutant: Mutant, before: list[Behaviour], after: list[Behaviour]) -> s
     if all(x.results == y.results for x, y in zip(before, after, strict=True)):
         if mutant.operator == "mask" and mutant.variant == "dropped" and isinstance(mutant.op, LOADS):
             return MORE_READ
+        if mutant.operator == "select":
+            return NOT_STORED
         if all(b.most_trips() <= 1 for b in before):
             return ONE_TILE
         if integers:

@@ -6,7 +6,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-import xpaged
+from xpaged.sizes import AttentionProblem, build
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "decode": {
@@ -43,6 +43,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "kv_index": [187, 40],
         "lse": True,
         "split_kv": 3,
+        "merge": True,
     },
     "prefill": {"heads_q": 2, "seq_q": 40, "seq_k": 190, "dim_qk": 32, "page_size": 32 * 10},
     "causal": {"seq_q": 190, "seq_k": 190, "dim_qk": 16, "page_size": 16 * 5, "causal": True, "lse": True},
@@ -51,11 +52,11 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "window": {
         "batch": 4,
         "seq_q": 2,
-        "seq_k": 300,
+        "seq_k": 600,
         "dim_qk": 16,
         "page_size": 64,
-        "kv_index": [280, 20, 299, 160],
-        "sliding_window": 100,
+        "kv_index": [580, 20, 599, -1],
+        "sliding_window": 300,
         "lse": True,
     },
     "bias and scales": {
@@ -106,5 +107,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 def kernel(family: str) -> ModuleOp:
     """The kernel of a family."""
     sizes = dict(FAMILIES[family])
-    sizes.setdefault("heads_kv", sizes.get("heads_q", 1))
-    return xpaged.attention(**sizes)
+    heads = sizes.setdefault("heads_kv", sizes.get("heads_q", 1))
+    sizes.setdefault("dim_v", sizes["dim_qk"])
+    if "page_size" in sizes:
+        sizes["num_pages"] = heads * sizes["seq_k"] * sizes["dim_qk"] // sizes["page_size"]
+    return build(AttentionProblem(**sizes))
