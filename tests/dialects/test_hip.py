@@ -94,7 +94,7 @@ def test_helpers_on_types() -> None:
 
 PURE = {
     *(hip.WorkgroupIdOp, hip.LaneIdOp, hip.WaveIdOp, hip.VectorOp, hip.SplatOp, hip.SliceOp),
-    *(hip.MmaOp, hip.ExchangeOp, hip.Exp2Op, hip.UniformOp),
+    *(hip.MmaOp, hip.ExchangeOp, hip.Exp2Op, hip.UniformOp, hip.AnyOp),
 }
 READS = {hip.LoadOp, hip.LdsLoadOp, hip.GetOp}
 WRITES = {hip.StoreOp, hip.LdsStoreOp, hip.SetOp}
