@@ -526,6 +526,7 @@ class _Lowering:
             start=self.scalar(op.lb),
             carried=carried,
             bound=bound.value.data,
+            unroll=hip.UNROLL in op.attributes,
         ) as (induction, loop):
             self.indices[op.body.block.args[0]] = induction
             arguments = iter(loop.body.block.args[1:])

@@ -7,11 +7,11 @@
 // CHECK: %m_1 = scf.for %part = %{{.*}} iter_args(%{{.*}} = %m) -> (!rock.tile<8x1xf32
 // CHECK: rock.tile_load %lse_tiles{{.*}}[%part, %workgroup]
 // CHECK: arith.maxnumf
-// CHECK: {rock.trip_bound = 3 : i32}
+// CHECK: {rock.trip_bound = 3 : i32, unroll}
 // CHECK: %total_1, %acc_1 = scf.for %part
 // CHECK: math.exp2
 // CHECK: rock.tile_load %part_tiles{{.*}}[%part{{.*}}, %workgroup, %{{.*}}] : {{.*}} -> !rock.tile<8x32xf32, #[[ALL]]>
-// CHECK: {rock.trip_bound = 3 : i32}
+// CHECK: {rock.trip_bound = 3 : i32, unroll}
 // CHECK: arith.truncf
 // CHECK: rock.tile_store %o_packed
 // CHECK: math.log2

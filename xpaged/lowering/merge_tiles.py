@@ -1,8 +1,7 @@
 """The tile program of `rock.merge_attention`: each workgroup merges the parts of some rows and channels.
 
 Two loops over the parts: the largest of their logarithms, then the sum of what they give, weighted with `2^((lse - m)
-log2 e)`. Loops are short and their loads do not depend on each other. What the program is, is shown in
-`xpaged.passes.gridwise_to_tile`.
+log2 e)`. They are unrolled, so that all parts are on their way at once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from xpaged.dialects.rock import tile_ops as tile
 from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.ir.layout import Layout
 from xpaged.ir.transform_map import Builder
-from xpaged.lowering.geometry import MergeTile, shape_of
+from xpaged.lowering.geometry import MAX_PARTS, MergeTile, shape_of
 from xpaged.lowering.tile_builder import LN_2, LOG2_E, LOWEST, TileBuilder, inverse, product
 
 
@@ -65,12 +64,12 @@ class MergeTiles(TileBuilder):
                 self.map([acc, values, weight], f32, _weighted, "acc"),
             )
 
-        count = op.split_kv
+        count, unroll = op.split_kv, op.split_kv <= MAX_PARTS
         self.stage("the largest logarithm of the parts")
-        (m,) = self.loop("part", self.index(count), count, [self.fill(LOWEST, row, "m")], largest)
+        (m,) = self.loop("part", self.index(count), count, [self.fill(LOWEST, row, "m")], largest, unroll=unroll)
         self.stage("the parts, weighted")
         start = [self.fill(0.0, row, "total"), self.fill(0.0, self.layout, "acc")]
-        total, acc = self.loop("part", self.index(count), count, start, add)
+        total, acc = self.loop("part", self.index(count), count, start, add, unroll=unroll)
         self.stage("what they give together")
         assert isinstance(op.out.type, MemRefType)
         out = self.map([acc, self.map([total], f32, inverse, "inverse")], f32, product, "o")

@@ -7,11 +7,12 @@ from math import log
 
 from xdsl.builder import Builder as OpBuilder
 from xdsl.dialects import arith, math, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, f32, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, UnitAttr, f32, i32
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from xpaged.dialects.hip import UNROLL
 from xpaged.dialects.rock import tile_ops as tile
 from xpaged.dialects.rock.tile_reductions import TileIfAnyOp
 from xpaged.dialects.rock.tile_type import TileType
@@ -165,9 +166,10 @@ class TileBuilder:
         carried: Sequence[SSAValue],
         body: Callable[..., Sequence[SSAValue]],
         start: SSAValue | None = None,
+        unroll: bool = False,
     ) -> Sequence[SSAValue]:
         """A loop from `start` (0) to `count`, at most `bound`, with carried values, which `body` gets after the trip's
-        number."""
+        number. With `unroll` the trips' loads do not wait for each other."""
         start, one = start or self.index(0), self.index(1)
         block = Block(arg_types=[IndexType(), *(v.type for v in carried)])
         block.args[0].name_hint = name
@@ -175,6 +177,8 @@ class TileBuilder:
             argument.name_hint = value.name_hint
         loop = scf.ForOp(start, count, one, list(carried), Region(block))
         loop.attributes["rock.trip_bound"] = IntegerAttr(bound, i32)
+        if unroll:
+            loop.attributes[UNROLL] = UnitAttr()
         self.emit(loop)
         outer, self.builder = self.builder, OpBuilder(InsertPoint.at_end(block))
         results = body(block.args[0], *block.args[1:])
