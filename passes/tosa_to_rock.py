@@ -57,6 +57,7 @@ from xpaged.ir.pass_base import LevelPass
 from xpaged.lowering.attention_fuse import fuse_attentions
 from xpaged.lowering.dead_code import erase_dead
 from xpaged.lowering.elementwise_kernels import is_computed, outline_elementwise
+from xpaged.lowering.fusion_report import around_attentions
 from xpaged.lowering.insertion import builder_before
 from xpaged.lowering.tosa_views import View, is_view
 from xpaged.lowering.view_maps import maps_of
@@ -114,22 +115,24 @@ def _refuse_rest(function: FuncOp, reasons: dict[Operation, str]) -> None:
     rest = [op for op in function.walk() if op.dialect_name() in ("tosa", "tensor") and not _is_taken(op)]
     if not rest:
         return
+    attentions = [op for op in function.walk() if isinstance(op, AttentionOp)]
     products = [op for op in rest if op in reasons]
     op = products[-1] if products else rest[0]
+    part = around_attentions(attentions).get(op)
     if products:
         raise XpagedError(
             "a product outside attention is not supported",
             at=op,
-            found=f"{reasons[op]}",
+            found=reasons[op] + (f"; {part}" if part else ""),
             expected="softmax(scores) * values",
         )
     users = sorted({use.operation.name for result in op.results for use in result.uses})
-    attentions = [describe(a) for a in function.walk() if isinstance(a, AttentionOp)]
-    place = f"outside the attention at {attentions[0]}" if attentions else "in a function without attention"
+    place = f"outside the attention at {describe(attentions[0])}" if attentions else "in a function without attention"
     raise XpagedError(
         f"'{op.name}' {place} is not supported",
         at=op,
-        found=f"its result is used by {_listed(users)}" if users else "its result is not used",
+        found=(f"its result is used by {_listed(users)}" if users else "its result is not used")
+        + (f"; {part}" if part else ""),
         fix="only views (reshape, transpose, slice) and elementwise operations may stand around an attention",
     )
 

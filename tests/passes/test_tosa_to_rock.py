@@ -223,7 +223,7 @@ NOT_FUSED = {
     "q of a norm": (
         {"before": NORM, "q": "%q2"},
         "'tosa.reduce_sum' outside the attention at small.mlir",
-        "used by 'tosa.mul'",
+        "used by 'tosa.mul'; it computes Q of the attention",
     ),
     "q joined": (
         {
@@ -234,6 +234,15 @@ NOT_FUSED = {
         },
         "'tosa.concat' outside the attention",
         "used by 'rock.attention'",
+    ),
+    "a projection": (
+        {
+            "before": "%q2 = tosa.matmul %q, %wq : (tensor<1x2x4xf16>, tensor<1x4x4xf16>) -> tensor<1x2x4xf16>",
+            "arguments": "%wq: tensor<1x4x4xf16>, ",
+            "q": "%q2",
+        },
+        "a product outside attention",
+        "it computes Q of the attention",
     ),
     "no softmax": (
         {"weights": "%b = tosa.abs %a : (tensor<1x2x3xf16>) -> tensor<1x2x3xf16>", "p": "%b"},
@@ -251,7 +260,7 @@ NOT_FUSED = {
     "after": (
         {"after": CUMULATED.format("o"), "returned": "%y", "result": "tensor<1x1x4xf16>"},
         "'tosa.reduce_sum' outside the attention at small.mlir",
-        "used by 'func.return'",
+        "used by 'func.return'; it works on the output of the attention",
     ),
     "weights returned": ({"returned": "%a", "result": "tensor<1x2x3xf16>"}, "a product outside", "not a softmax"),
 }  # fmt: skip

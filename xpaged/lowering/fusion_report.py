@@ -1,6 +1,6 @@
 """What became of every operation of a graph: in an attention, or outside of it and why."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
@@ -66,7 +66,7 @@ def _explained(function: FuncOp) -> Iterable[Explanation]:
     except XpagedError as error:
         refusal = f"refused: {error.what}" + (f", found {error.found}" if error.found is not None else "")
     erase_dead(function)
-    before, after = _before(done.attentions), _after(done.attentions)
+    around = around_attentions(done.attentions)
     for op in listed:
         name, place = places[op]
         gone = op.parent is None
@@ -86,7 +86,7 @@ def _explained(function: FuncOp) -> Iterable[Explanation]:
         elif op in done.reasons:
             reason = f"a product that is not the last one of an attention: {done.reasons[op]}"
         else:
-            where = before.get(op) or after.get(op) or "no attention uses it"
+            where = around.get(op, "no attention uses it")
             what = "an operation"
             if op in products:
                 what = "a reduction or product, which no kernel computes"
@@ -102,6 +102,11 @@ def _convert_derefs(derefs: Iterable[Operation]) -> None:
     for op in derefs:
         if op.parent is not None and isinstance(op, ops.CustomOp):
             convert_deref(op)
+
+
+def around_attentions(attentions: Sequence[AttentionOp]) -> dict[Operation, str]:
+    """What operations that compute an operand of an attention, or work on its results, have to do with it, in words."""
+    return _after(attentions) | _before(attentions)
 
 
 def _before(attentions: Iterable[AttentionOp]) -> dict[Operation, str]:
