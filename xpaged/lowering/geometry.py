@@ -297,4 +297,6 @@ def waves_per_eu(params: Mapping[str, int], element_bytes: int, arch: Arch) -> i
     cache = params["keys_per_tile"] * (params["channel_chunk"] + params["value_channels"]) * element_bytes
     queries = INSTRUCTION_ROWS * (params["channel_chunk"] * element_bytes + params["value_channels"] * 4)
     scores = 2 * INSTRUCTION_ROWS * params["keys_per_tile"] * 4
-    return 2 if (cache + queries + scores) // lanes + OTHER_REGISTERS <= 256 else None
+    estimate = round_up((cache + queries + scores) // lanes + OTHER_REGISTERS, 8)
+    waves = arch.vgprs // estimate
+    return min(3, waves) if waves >= 2 else None

@@ -129,7 +129,7 @@ def test_a_product_and_a_sum_are_rounded_once(functions: HostKernel) -> None:
 
 MATRIX_BUFFERS: dict[str, Spec] = {
     **{"a": ("i32", 256, "read"), "b": ("i32", 256, "read")},
-    **{"out": ("i32", 256, "read_write"), "which": ("i32", 0, "read")},
+    **{"out": ("i32", 1024, "read_write"), "which": ("i32", 0, "read")},
 }
 SCALARS = {"f16": "f16", "bf16": "bf16", "f32": "float", "i8": "signed char", "i32": "int"}
 PACKED = {
@@ -170,11 +170,12 @@ def test_matrix_instructions_multiply_as_published(arch: str) -> None:
             for to, of in zip(raw, values, strict=True):
                 stored = narrowed(of, i.operand)
                 to[: stored.nbytes] = stored.reshape(-1).view(np.uint8)
-            out = start.reshape(-1).astype(np.float32 if i.accumulator == "f32" else np.int32)
+            out = np.zeros(1024, np.float32 if i.accumulator == "f32" else np.int32)
+            out[: start.size] = start.reshape(-1)
             words = {"a": raw[0].view(np.int32), "b": raw[1].view(np.int32), "out": out.view(np.int32)}
             kernel.launch({**words, "which": np.array(number, np.int32)})
             expected = expected_product(i, values[0], values[1], start)
-            np.testing.assert_array_equal(out.reshape(lanes, i.registers), expected, i.name)
+            np.testing.assert_array_equal(out[: start.size].reshape(lanes, i.registers), expected, i.name)
 
 
 def narrowed(values: Array, operand: str) -> Array:
@@ -184,29 +185,33 @@ def narrowed(values: Array, operand: str) -> Array:
 
 
 def expected_product(i: MatrixInstruction, x: Array, y: Array, start: Array) -> Array:
-    """16 x 16 products as AMD's calculator lays them out: row l % 16 and index elements * (l / 16) + e of the operands,
-    row registers * (l / 16) + r and column l % 16 of the sums. RDNA3: index e, row 2 * r + l / 16."""
-    lane = np.arange(len(x))
-    group, rdna3 = lane // 16, i.builtin.endswith("_w32")
+    """Products as AMD's calculator lays them out: with n rows, row l % n and index elements * (l / n) + e of the
+    operands, column l % n of the sums and row registers * (l / 16) + r of 16, 8 * (r / 4) + 4 * (l / 32) + r % 4 of 32.
+    RDNA3: index e, row 2 * r + l / 16."""
+    n, lane = i.m, np.arange(len(x))
+    group, rdna3 = lane // n, i.builtin.endswith("_w32")
 
     def matrix(values: Array) -> Array:
-        made = np.zeros((16, i.k))
+        made = np.zeros((n, i.k))
         for e in range(i.elements):
-            made[lane % 16, e if rdna3 else i.elements * group + e] = values[:, e]
+            made[lane % n, e if rdna3 else i.elements * group + e] = values[:, e]
         return made
 
     a, b = matrix(x), matrix(y)
-    sums = np.zeros((16, 16))
-    rows = [2 * r + group if rdna3 else i.registers * group + r for r in range(i.registers)]
+    sums = np.zeros((n, n))
+    if n == 32:
+        rows = [8 * (r // 4) + 4 * group + r % 4 for r in range(i.registers)]
+    else:
+        rows = [2 * r + group if rdna3 else i.registers * group + r for r in range(i.registers)]
     for r, row in enumerate(rows):
-        sums[row, lane % 16] = start[:, r]
+        sums[row, lane % n] = start[:, r]
     sums += b @ a.T + a @ b.T
-    return np.stack([sums[row, lane % 16] for row in rows], axis=1)
+    return np.stack([sums[row, lane % n] for row in rows], axis=1)
 
 
 def test_lanes_that_must_hold_the_same_operand_are_compared() -> None:
     instructions = list(get_arch("gfx1100").matrix[:1])
-    words = {name: np.zeros(256, np.int32) for name in ("a", "b", "out")}
+    words = {"a": np.zeros(256, np.int32), "b": np.zeros(256, np.int32), "out": np.zeros(1024, np.int32)}
     words["b"].view(np.float16)[16 * 18 + 3] = 1.0  # of lane 18, not of lane 2
     with HostKernel(matrix_text(instructions), get_arch("gfx1100"), describe(MATRIX_BUFFERS, lanes=32)) as kernel:
         with pytest.raises(HostFault, match="wmma_f32_16x16x16_f16_w32 with the copies does not have the operand 18"):
@@ -217,7 +222,7 @@ def test_operands_that_matrix_instructions_ignore_must_be_0() -> None:
     text = matrix_text(list(get_arch("gfx942").matrix[:1])).replace(", 0, 0, 0), 0, 0, 0)", ", 0, 0, 0), 0, 0, 4)")
     assert HEAD in text
     launch = describe(MATRIX_BUFFERS, lanes=64)
-    zeros = {name: np.zeros(256, np.int32) for name in ("a", "b", "out")}
+    zeros = {"a": np.zeros(256, np.int32), "b": np.zeros(256, np.int32), "out": np.zeros(1024, np.int32)}
     with HostKernel(text, get_arch("gfx942"), launch) as kernel:
         with pytest.raises(HostFault, match="mfma_f32_16x16x16f16 does not have the operand 4"):
             kernel.launch({**zeros, "which": np.array(0, np.int32)})
