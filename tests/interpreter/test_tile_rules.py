@@ -237,7 +237,7 @@ def test_reductions() -> None:
 
 WAVES = "#rock.layout<wave = [2 -> d2 * 16, 3 -> d0], lane = [16 -> d2, 4 -> d1 * 4], regs = [4 -> d1, 2 -> d1 * 16]>"
 PARTS = "#rock.layout<wave = [2 -> d2 * 16, 3 -> d0], lane = [16 -> d2, 4 -> d1], regs = []>"
-ROW = "#rock.layout<wave = [2 -> d2 * 16, 3 -> d0], lane = [16 -> d2, 4 -> copy], regs = []>"
+COLUMN = "#rock.layout<wave = [2 -> d2 * 16, 3 -> d0], lane = [16 -> d2, 4 -> copy], regs = []>"
 
 
 def test_reductions_in_a_lane() -> None:
@@ -261,7 +261,7 @@ def test_reductions_in_a_lane() -> None:
 
 def test_what_is_done_if_any_element_of_a_wave_asks_for_it() -> None:
     """Six waves: three along coordinate 0, two along columns.  One element speaks for its wave, and for no other."""
-    parts, row = f"!rock.tile<3x4x32xi1, {PARTS}>", f"!rock.tile<3x1x32xf32, {ROW}>"
+    parts, row = f"!rock.tile<3x4x32xi1, {PARTS}>", f"!rock.tile<3x1x32xf32, {COLUMN}>"
     full = f"!rock.tile<3x32x32xf32, {WAVES}>"
     asks = np.zeros((2, 3, 4, 32), np.bool_)
     asks[0, 1, 3, 17] = asks[1, 0, 0, 0] = asks[1, 2, 2, 31] = True
