@@ -160,7 +160,7 @@ def widths(p: AttentionProblem) -> tuple[set[int], set[int]]:
         ("f16", 128, 6, 2, 2),
         ("f16", 128, 39, 1, 1),
         ("f16", 128, 8, 8, 8),
-        ("f16", 40, 520, 4, 1),  # 40 channels: no whole number of 8 for each of 4 lane groups, none of 2 for each of 16
+        ("f16", 40, 520, 4, 4),  # 40 channels: no whole number of 8 for each of 4 lane groups; V is padded to 64
         ("f16", 36, 1024, 4, 1),
         ("f16", 34, 34, 2, 1),
         ("f16", 33, 33, 1, 1),
