@@ -456,7 +456,9 @@ class _Lowering:
             self._block(op.body.block)
             terminator = op.body.block.last_op
             assert isinstance(terminator, tile.TileYieldOp)
-            e.yield_(*self._end_values(terminator.values, held))
+            values = self._end_values(terminator.values, held)
+            if scalars:
+                e.yield_(*values)
         results = iter(branch.results)
         for result, mine in zip(op.res, held, strict=True):
             self._bind(result, mine, results)

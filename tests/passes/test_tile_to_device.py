@@ -304,6 +304,32 @@ def test_a_loop_cannot_carry_a_tile_of_indices() -> None:
         apply(kernel(body))
 
 
+def test_a_wave_votes_on_every_element_of_a_lane() -> None:
+    """Four registers of the condition are one vote; what the region yields are the results where any lane says so."""
+    type_, test = "!rock.tile<1x16x16xi32, #k>", "!rock.tile<1x16x16xi1, #k>"
+    body = f"""%t0 = rock.tile_index %g strides [0, 1, 0] -> {type_}
+  %c = rock.tile_map(%e = %t0 : {type_}) -> {test} {{
+    %z = arith.constant 7 : i32
+    %l = arith.cmpi slt, %e, %z : i32
+    rock.tile_yield %l : i1
+  }}
+  %f = arith.constant 1.0 : f32
+  %a0 = rock.tile_fill %f : f32 -> !rock.tile<1x16x16xf32, #k>
+  %r = rock.tile_if_any %c : {test}(%a = %a0 : !rock.tile<1x16x16xf32, #k>) {{
+    %b = rock.tile_map(%e = %a : !rock.tile<1x16x16xf32, #k>) -> !rock.tile<1x16x16xf32, #k> {{
+      %n = arith.negf %e : f32
+      rock.tile_yield %n : f32
+    }}
+    rock.tile_yield %b : !rock.tile<1x16x16xf32, #k>
+  }}"""
+    module = apply(kernel(body))
+    assert len(ops_of(module, "hip.any")) == 1
+    assert len(ops_of(module, "arith.ori")) == 3
+    (branch,) = ops_of(module, "scf.if")
+    assert not branch.results  # the array changes in place
+    assert ops_of(branch, "arith.negf")
+
+
 def test_functions_that_are_no_kernels_stay_and_are_refused_by_the_level() -> None:
     with pytest.raises(XpagedError, match="may not stand at level device") as error:
         apply(kernel(LOAD.format("%g")).replace("rock.kernel, ", ""))
