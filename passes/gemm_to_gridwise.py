@@ -70,7 +70,7 @@ from xpaged.lowering.geometry import (
     shape_of,
     workgroup_rows,
 )
-from xpaged.lowering.kernel import DESCRIPTION, MAX_GRID, set_launch
+from xpaged.lowering.kernel import DESCRIPTION, GRID_SIZE, MAX_GRID, kernels_of, set_launch
 from xpaged.lowering.staged_layouts import STAGED_ROWS
 from xpaged.lowering.work import WORK, Work
 
@@ -97,6 +97,13 @@ class GemmToGridwisePass(LevelPass):
                 _lower(op) if isinstance(op, AttentionOp) else to_gridwise(op)
             elif isinstance(op, MergeAttentionOp):
                 _launch_merge(op)
+        for function in kernels_of(module):
+            if GRID_SIZE not in function.attributes:
+                raise XpagedError(
+                    f"the kernel '{function.sym_name.data}' computes nothing",
+                    at=function,
+                    expected="an attention, or operations element by element",
+                )
 
 
 def _lower(op: AttentionOp) -> None:

@@ -212,3 +212,11 @@ def test_padded_channels_of_v_are_channels_again() -> None:
     )
     assert not conditions_of_v
     assert conditions_of_k
+
+
+def test_a_kernel_that_computes_nothing_is_refused() -> None:
+    text = "func.func @f(%o: memref<4xf32>) attributes {rock.kernel} {\n  func.return\n}"
+    with pytest.raises(XpagedError, match="the kernel 'f' computes nothing") as error:
+        apply(parse(text, "f.mlir"))
+    assert error.value.where == "f.mlir:1:1"
+    assert error.value.expected == "an attention, or operations element by element"
