@@ -164,3 +164,18 @@ def test_wrong_values_are_refused(cli: Cli, paged_kernel: str, argv: tuple[str, 
     ended = cli("run", "-", "--level", "device", *argv, stdin=paged_kernel)
     assert (ended.status, ended.out) == (REFUSED, "")
     assert ended.err.count("error:") == 1
+
+
+@pytest.mark.parametrize("option", ["--court", "--stats"])
+def test_the_court_says_when_it_does_not_sit(option: str, cli: Any, tmp_path: Path, paged_kernel: str) -> None:
+    path = tmp_path / "k.mlir"
+    path.write_text(paged_kernel)
+
+    def said(*options: str) -> bool:
+        ended = cli("run", path, *options)
+        assert ended.status == DONE, ended
+        return "those of level device, which was not run" in ended.out + ended.err
+
+    assert said("--level", "tile", option)
+    assert not said("--level", "device", option)
+    assert not said("--level", "tile", "--check")

@@ -73,7 +73,7 @@ def command(argv: Sequence[str]) -> int:
         arch=args.arch,
         blocks=args.blocks,
         check=args.check,
-        court=args.court or args.check,
+        court=args.court or None,
         stats=args.stats,
     )
     if args.outputs is not None:

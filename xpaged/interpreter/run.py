@@ -127,8 +127,11 @@ def run(
     """
     if not any(isinstance(op, FuncOp) and not is_host(op) for op in module.walk()) and host_function(module, MAIN):
         return _run_only_main(module)
-    judged = check if court is None else court
-    return _Run(module, inputs, seed, arch, blocks, check, judged, stats, edit).run(level)
+    trial = _Run(module, inputs, seed, arch, blocks, check, check if court is None else court, stats, edit)
+    report = trial.run(level)
+    if (court or stats) and Level.DEVICE.value not in report.levels:
+        report.notes.append("the memory court and its statistics are those of level device, which was not run")
+    return report
 
 
 def _run_only_main(module: ModuleOp) -> Report:
