@@ -30,6 +30,7 @@ from xpaged.lowering.geometry import (
     geometry_of,
     lds_bytes,
     round_up,
+    waves_per_eu,
 )
 from xpaged.sizes import AttentionProblem
 
@@ -235,3 +236,18 @@ def test_the_tile_of_a_merge(shape: tuple[int, int, int], expected: MergeTile) -
     tile = MergeTile.of(shape, get_arch("gfx942"))
     assert tile == expected
     assert tile.grid == expected.row_blocks * expected.channel_blocks
+
+
+@pytest.mark.parametrize(
+    ("sizes", "arch", "waves"),
+    [
+        ({"seq_q": 1, "seq_k": 4096, "dim_qk": 128}, "gfx942", 3),
+        ({"seq_q": 1, "seq_k": 4096, "dim_qk": 256}, "gfx942", 2),
+        ({"seq_q": 1024, "seq_k": 1024, "dim_qk": 128}, "gfx942", 2),  # eight waves of a workgroup, two a SIMD
+        ({"seq_q": 1, "seq_k": 1000, "dim_qk": 512}, "gfx942", None),  # registers of one wave and more
+        ({"seq_q": 1, "seq_k": 4096, "dim_qk": 128}, "gfx1100", None),
+    ],
+)
+def test_how_many_waves_a_simd_has_to_hold(sizes: dict[str, Any], arch: str, waves: int | None) -> None:
+    params = choose_params(geometry_of(attention_of(problem(**sizes))), get_arch(arch)).values()
+    assert waves_per_eu(params, 2, get_arch(arch)) == waves

@@ -6,6 +6,7 @@ from xpaged.arch.model import IssueModel
 from xpaged.card.assembly import VECTOR_KINDS
 from xpaged.card.hot_loop import LoopFigures
 from xpaged.card.use import Resources, Use
+from xpaged.lowering.geometry import INSTRUCTION_ROWS
 
 _EXCESS = 1.05  # flops issued for each useful one: more is worth a sentence
 _CLOSE = 1.1  # a unit that is busy so much longer than the next one is what binds
@@ -54,7 +55,7 @@ def _units(loop: LoopFigures, use: Use) -> list[str]:
     assert clocks is not None
     if use.clocks_per_kb is not None and use.memory_clocks_per_kb is not None:
         spare = use.memory_clocks_per_kb / use.clocks_per_kb
-        if spare >= 1 and use.rows_per_wave < 16:
+        if spare >= 1 and use.rows_per_wave < INSTRUCTION_ROWS:
             return [f"memory binds: its full speed leaves {spare:.1f} times the clocks that the loop takes"]
     if clocks.bound_by == "matrix":
         if use.product_excess is not None and use.product_excess > _EXCESS:

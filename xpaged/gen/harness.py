@@ -39,7 +39,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xpaged.gen.generate import Comparison, Data, Harness
 from xpaged.gen.loops import HostFunction, Scalars, at, declared
-from xpaged.gen.naive import NAME, naive_arguments, naive_attention
+from xpaged.gen.naive import LOWEST, NAME, naive_arguments, naive_attention
 from xpaged.sizes import AttentionProblem
 
 Arguments = list[tuple[str, MemRefType[Attribute]]]
@@ -304,8 +304,7 @@ def _merge(p: AttentionProblem, types: dict[str, MemRefType[Attribute]]) -> Func
     merged = f.view(f.arguments["out_merged"], (shape[0], *shape[2:]))
     merged_lse = f.view(f.arguments["lse_merged"], rows)
     largest, total = f.alloc("largest", f32, rows), f.alloc("sum", f32, rows)
-    lowest = -3.4028234663852886e38
-    f.fill(largest, lowest)
+    f.fill(largest, LOWEST[f32])
     f.loop(
         [at(parts, 3, lambda d: (d[0], d[2], d[1]))],
         at(largest, 3, lambda d: d[:2]),

@@ -27,10 +27,11 @@ from xdsl.ir.affine import AffineExpr
 from xpaged.gen.generate import Reference
 from xpaged.gen.loops import HostFunction, MaskRules, Scalars, at
 from xpaged.lowering import masks
+from xpaged.lowering.tile_builder import LOWEST as LOWEST_F32
 from xpaged.sizes import SOFTMAX_DTYPES, AttentionProblem, score, score_inputs
 
 NAME = "host_naive_attention"
-LOWEST = {f32: -3.4028234663852886e38, f64: -1.7976931348623157e308}
+LOWEST = {f32: LOWEST_F32, f64: -1.7976931348623157e308}
 NEGATIVE_INFINITY = float("-inf")
 
 

@@ -11,15 +11,15 @@ from xdsl.ir import Attribute, SSAValue
 
 from xpaged.arch.table import Arch
 from xpaged.dialects.rock.attention import AttentionOp
-from xpaged.dialects.rock.attrs import AttentionParamsAttr
+from xpaged.dialects.rock.attrs import ROWS_PER_WAVE, AttentionParamsAttr
 from xpaged.dialects.rock.views import chain_of
 from xpaged.errors import XpagedError
 from xpaged.ir.index_expr import IndexExpr
 from xpaged.ir.transform_map import apply_chain
 from xpaged.lowering.masks import part_size
-from xpaged.lowering.staged_layouts import STAGED_KEYS, STAGED_ROWS, STAGED_WAVES
+from xpaged.lowering.staged_layouts import STAGED_CHANNELS, STAGED_KEYS, STAGED_ROWS, STAGED_WAVES
 
-INSTRUCTION_ROWS = 16  # rows and columns of the matrix instructions that are used
+INSTRUCTION_ROWS = ROWS_PER_WAVE[0]  # of the matrix instructions that are used, where nothing goes through LDS
 MAX_WAVES = 4  # waves of a workgroup
 MAX_PARTS = 128  # of the keys, when their number is chosen here
 MIN_PART_KEYS = 256
@@ -128,12 +128,14 @@ def staged_params(geometry: Geometry, arch: Arch) -> AttentionParamsAttr | None:
     """Tile sizes of a kernel whose waves share K and V through LDS; None where it has too few rows or keys for that, or
     sizes or types that its layouts do not have without much padding."""
     element = str(geometry.element)
-    channels, value_channels = (64 if n <= 64 else 128 for n in (geometry.channels, geometry.value_channels))
+    wanted = geometry.channels, geometry.value_channels
+    if max(wanted) > STAGED_CHANNELS[-1]:
+        return None
+    channels, value_channels = (next(c for c in STAGED_CHANNELS if n <= c) for n in wanted)
     padded = 3 * channels > 4 * geometry.channels or 3 * value_channels > 4 * geometry.value_channels
     if (
         geometry.element != geometry.value_element
         or not arch.has_matrix(element, STAGED_ROWS)
-        or max(geometry.channels, geometry.value_channels) > 128
         or padded
         or geometry.rows <= STAGED_ROWS * STAGED_WAVES // 2
         or geometry.keys < STAGED_KEYS
@@ -285,9 +287,11 @@ def lds_bytes(query_waves: int, key_waves: int, value_channels: int, rows: int) 
 
 
 def waves_per_eu(params: Mapping[str, int], element_bytes: int, arch: Arch) -> int | None:
-    """How many waves a SIMD is to hold, where the registers of a lane (256 for each of two waves) allow two of them.
+    """How many waves a SIMD is to hold: three or two, where that leaves each as many registers as it is thought to
+    need; None leaves it to the compiler.
 
-    The compiler then keeps accumulators out of the second half of the register file, which costs moves.
+    The compiler then keeps accumulators out of the second half of the register file, which costs moves, and does not
+    copy what a loop has loaded ahead.
     """
     if arch.vgprs < 512:
         return None

@@ -19,11 +19,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from xpaged.dialects.rock.attrs import ROWS_PER_WAVE
 from xpaged.ir.layout import COPY, Digit, Layout
 from xpaged.ir.transform_map import Builder
 from xpaged.lowering.layouts import AttentionLayouts
 
-STAGED_ROWS = 32  # query columns of a wave
+STAGED_ROWS = ROWS_PER_WAVE[1]  # query columns of a wave
+STAGED_CHANNELS = (64, 128)  # of Q and K, and of V
 STAGED_KEYS = 64  # keys of a tile
 STAGED_WAVES = 8
 CHUNK = 8  # elements of 16 bits in 16 bytes
@@ -41,7 +43,8 @@ def _rows(dim: int, stride: int) -> list[tuple[int, int, int]]:
 
 @dataclass(frozen=True)
 class StagedLayouts(AttentionLayouts):
-    """Layouts for 64 keys and `channels` and `value_channels` of 64 or 128, 16-bit types; coordinate 0 is always 1."""
+    """Layouts for STAGED_KEYS keys, `channels` and `value_channels` of STAGED_CHANNELS, 16-bit types; coordinate 0 is
+    always 1."""
 
     @property
     def columns(self) -> int:

@@ -13,7 +13,7 @@ from xpaged.dialects.rock.merge import MergeAttentionOp
 from xpaged.errors import XpagedError
 from xpaged.lowering.geometry import INSTRUCTION_ROWS, MergeTile, launch_size, lds_bytes, shape_of, workgroup_rows
 from xpaged.lowering.kernel import block_size, grid_size
-from xpaged.lowering.staged_layouts import STAGED_KEYS, STAGED_ROWS, STAGED_WAVES, staged_lds_bytes
+from xpaged.lowering.staged_layouts import STAGED_CHANNELS, STAGED_KEYS, STAGED_ROWS, STAGED_WAVES, staged_lds_bytes
 
 _PARAMS_FIX = "let affix-tuning-params and gemm-to-gridwise choose the tiles and pad the sizes"
 
@@ -86,9 +86,9 @@ def _check_staged(op: GridwiseAttentionAccelOp, params: dict[str, int], arch: Ar
         ("keys_per_tile", params["keys_per_tile"], (STAGED_KEYS,)),
         ("query_waves", params["query_waves"], (STAGED_WAVES,)),
         ("key_waves", params["key_waves"], (1,)),
-        ("channel_chunk", params["channel_chunk"], (64, 128)),
+        ("channel_chunk", params["channel_chunk"], STAGED_CHANNELS),
         ("channels of Q and K", shape_of(op.queries)[1], (params["channel_chunk"],)),
-        ("value_channels", params["value_channels"], (64, 128)),
+        ("value_channels", params["value_channels"], STAGED_CHANNELS),
         ("the type of V", op.values.type.element_type, (element,)),  # pyright: ignore
         ("an instruction of 32 rows", arch.has_matrix(str(element), STAGED_ROWS), (True,)),
     ):

@@ -23,6 +23,17 @@ from xpaged.dialects.migraphx.shaped import parse_shaped, print_shaped
 from xpaged.dialects.shape_checks import expect_broadcastable, expect_shape
 
 
+def _print(printer: Printer, op: MIGraphXOp, output: SSAValue) -> None:
+    """`%a, %b {...} : <types> -> <type>`."""
+    printer.print_string(" ")
+    printer.print_list(op.operands, printer.print_ssa_value)
+    printer.print_op_attributes(op.attributes)
+    printer.print_string(" : ")
+    printer.print_list(op.operands, lambda operand: print_shaped(printer, operand.type))
+    printer.print_string(" -> ")
+    print_shaped(printer, output.type)
+
+
 class _LinearOp(MIGraphXOp):
     """A tensor, a scale and perhaps a bias, which are broadcast to the result."""
 
@@ -51,13 +62,7 @@ class _LinearOp(MIGraphXOp):
         return op
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.operands, lambda operand: print_shaped(printer, operand.type))
-        printer.print_string(" -> ")
-        print_shaped(printer, self.output.type)
+        _print(printer, self, self.output)
 
     def verify_(self) -> None:
         expect_float(self, self.scale)
@@ -118,13 +123,7 @@ class QuantDotOp(MIGraphXOp):
         return op
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.operands, lambda operand: print_shaped(printer, operand.type))
-        printer.print_string(" -> ")
-        print_shaped(printer, self.output.type)
+        _print(printer, self, self.output)
 
     def verify_(self) -> None:
         expect_same_element_type(self, inA=self.in_a, inB=self.in_b)

@@ -158,6 +158,7 @@ def _index_expr(expr: AffineExpr, dims: list[IndexExpr]) -> IndexExpr:
             raise TypeError(f"unexpected affine expression {expr}")
 
 
+ROWS_PER_WAVE = (16, 32)  # straight to registers, and through LDS
 _PARAMS = ("keys_per_tile", "query_waves", "key_waves", "channel_chunk", "value_channels", "stages", "rows_per_wave")
 
 
@@ -189,7 +190,7 @@ class AttentionParamsAttr(ParametrizedAttribute):
         channel_chunk: int,
         value_channels: int,
         stages: int = 1,
-        rows_per_wave: int = 16,
+        rows_per_wave: int = ROWS_PER_WAVE[0],
     ) -> AttentionParamsAttr:
         """The attribute from plain numbers, all positive."""
         values = (keys_per_tile, query_waves, key_waves, channel_chunk, value_channels, stages, rows_per_wave)
@@ -205,14 +206,14 @@ class AttentionParamsAttr(ParametrizedAttribute):
                 raise VerifyException(f"rock.attention_params: {name} must be positive, found {value}")
         if self.stages.value.data > 2:
             raise VerifyException(f"rock.attention_params: stages is 1 or 2, found {self.stages.value.data}")
-        if self.rows_per_wave.value.data not in (16, 32):
-            found = self.rows_per_wave.value.data
-            raise VerifyException(f"rock.attention_params: rows_per_wave is 16 or 32, found {found}")
+        if self.rows_per_wave.value.data not in ROWS_PER_WAVE:
+            expected, found = " or ".join(map(str, ROWS_PER_WAVE)), self.rows_per_wave.value.data
+            raise VerifyException(f"rock.attention_params: rows_per_wave is {expected}, found {found}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         values: dict[str, IntegerAttr] = {}
-        optional = {"stages": IntegerAttr(1, i64), "rows_per_wave": IntegerAttr(16, i64)}
+        optional = {"stages": IntegerAttr(1, i64), "rows_per_wave": IntegerAttr(ROWS_PER_WAVE[0], i64)}
 
         def entry() -> None:
             start = parser.pos

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
@@ -25,77 +26,72 @@ from xdsl.utils.exceptions import VerifyException
 
 from xpaged.dialects.rock.tile_ops import TileYieldOp, parse_arguments, print_arguments, tile_of
 from xpaged.dialects.rock.tile_type import TileType
+from xpaged.ir.layout import Layout
 
 Reduction = Literal["max", "sum"]
 
 
+class _ReductionOp(IRDLOperation, ABC):
+    """Maximum (maxnum: a NaN loses) or sum along one coordinate; `reduced` says how the result lies."""
+
+    value = operand_def(TileType)
+    kind = prop_def(StringAttr)
+    dim = prop_def(IntegerAttr[I64])
+    result = result_def(TileType)
+    traits = traits_def(Pure())
+    assembly_format = "$kind $value `along` $dim attr-dict `:` type($value) `->` type($result)"
+
+    def __init__(self, value: SSAValue, kind: Reduction, dim: int) -> None:
+        tile = tile_of(value)
+        super().__init__(
+            operands=[value],
+            properties={"kind": StringAttr(kind), "dim": IntegerAttr(dim, 64)},
+            result_types=[TileType.of(tile.element_type, self.reduced(tile.layout, dim))],
+        )
+
+    @staticmethod
+    @abstractmethod
+    def reduced(layout: Layout, dim: int) -> Layout:
+        """The layout of the result."""
+
+    def verify_(self) -> None:
+        tile, dim = tile_of(self.value), self.dim.value.data
+        if self.kind.data not in ("max", "sum"):
+            raise VerifyException(f"{self.name}: 'max' or 'sum', found '{self.kind.data}'")
+        if not 0 <= dim < len(tile.shape):
+            raise VerifyException(f"{self.name}: the tile has no coordinate {dim}")
+        if any(d.dim == dim for d in tile.layout.wave):
+            raise VerifyException(f"{self.name}: coordinate {dim} is spread over waves; reduce it through LDS")
+        reduced = self.reduced(tile.layout, dim)
+        if self.result.type != TileType.of(tile.element_type, reduced):
+            raise VerifyException(f"{self.name}: the result is {reduced}")
+
+
 @irdl_op_definition
-class TileReduceOp(IRDLOperation):
-    """Maximum (maxnum: a NaN loses) or sum along one coordinate, whose extent becomes 1; all lanes get the result.
+class TileReduceOp(_ReductionOp):
+    """A reduction whose coordinate gets the extent 1; all lanes get the result.
 
     The coordinate must lie in the registers and lanes of one wave; across waves data goes through LDS.
     """
 
     name = "rock.tile_reduce"
-    value = operand_def(TileType)
-    kind = prop_def(StringAttr)
-    dim = prop_def(IntegerAttr[I64])
-    result = result_def(TileType)
-    traits = traits_def(Pure())
-    assembly_format = "$kind $value `along` $dim attr-dict `:` type($value) `->` type($result)"
 
-    def __init__(self, value: SSAValue, kind: Reduction, dim: int) -> None:
-        tile = tile_of(value)
-        super().__init__(
-            operands=[value],
-            properties={"kind": StringAttr(kind), "dim": IntegerAttr(dim, 64)},
-            result_types=[TileType.of(tile.element_type, tile.layout.reduced(dim))],
-        )
-
-    def verify_(self) -> None:
-        tile, dim = tile_of(self.value), self.dim.value.data
-        _check_reduction(self.name, tile, self.kind.data, dim)
-        if self.result.type != TileType.of(tile.element_type, tile.layout.reduced(dim)):
-            raise VerifyException(f"rock.tile_reduce: the result is {tile.layout.reduced(dim)}")
+    @staticmethod
+    def reduced(layout: Layout, dim: int) -> Layout:
+        """All lanes that share the coordinate hold the result."""
+        return layout.reduced(dim)
 
 
 @irdl_op_definition
-class TileReduceLaneOp(IRDLOperation):
-    """Maximum or sum of what each lane holds along one coordinate: nothing moves between lanes.
-
-    The coordinate's extent becomes the number of lanes that share it, `layout.reduced_in_lane(dim)`.
-    """
+class TileReduceLaneOp(_ReductionOp):
+    """A reduction of what each lane holds: nothing moves, and the coordinate counts the lanes that share it."""
 
     name = "rock.tile_reduce_lane"
-    value = operand_def(TileType)
-    kind = prop_def(StringAttr)
-    dim = prop_def(IntegerAttr[I64])
-    result = result_def(TileType)
-    traits = traits_def(Pure())
-    assembly_format = "$kind $value `along` $dim attr-dict `:` type($value) `->` type($result)"
 
-    def __init__(self, value: SSAValue, kind: Reduction, dim: int) -> None:
-        tile = tile_of(value)
-        super().__init__(
-            operands=[value],
-            properties={"kind": StringAttr(kind), "dim": IntegerAttr(dim, 64)},
-            result_types=[TileType.of(tile.element_type, tile.layout.reduced_in_lane(dim))],
-        )
-
-    def verify_(self) -> None:
-        tile, dim = tile_of(self.value), self.dim.value.data
-        _check_reduction(self.name, tile, self.kind.data, dim)
-        if self.result.type != TileType.of(tile.element_type, tile.layout.reduced_in_lane(dim)):
-            raise VerifyException(f"{self.name}: the result is {tile.layout.reduced_in_lane(dim)}")
-
-
-def _check_reduction(name: str, tile: TileType, kind: str, dim: int) -> None:
-    if kind not in ("max", "sum"):
-        raise VerifyException(f"{name}: 'max' or 'sum', found '{kind}'")
-    if not 0 <= dim < len(tile.shape):
-        raise VerifyException(f"{name}: the tile has no coordinate {dim}")
-    if any(d.dim == dim for d in tile.layout.wave):
-        raise VerifyException(f"{name}: coordinate {dim} is spread over waves; reduce it through LDS")
+    @staticmethod
+    def reduced(layout: Layout, dim: int) -> Layout:
+        """Each lane holds its own part."""
+        return layout.reduced_in_lane(dim)
 
 
 @irdl_op_definition
